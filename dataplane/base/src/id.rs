@@ -1,0 +1,19 @@
+//! Indices that cannot be swapped.
+
+/// A connection of one worker: a slot and the generation of what lives in it. A stale id never
+/// finds the connection that took over the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId {
+    /// Index into the worker's slab.
+    pub slot: u32,
+    /// Raised each time the slot is freed.
+    pub generation: u32,
+}
+
+/// A listening endpoint of one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenerId(pub u16);
+
+/// A worker: one core, one queue pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(pub u16);
