@@ -1,1 +1,60 @@
-//! Placeholder.
+//! The TCP protocol engine: a pure machine over sequence numbers and ranges.
+//!
+//! It receives segments, deadlines and application calls together with the present time, and answers
+//! with segments to send ([`Plan`]), events and its next deadline. It does no I/O, reads no clock,
+//! starts no thread and never touches a payload byte: bytes are the stack's business.
+//!
+//! The four phases of a connection are four types, because that is where the data really differs:
+//! [`Listener`] (LISTEN), [`Handshake`] (SYN-SENT, SYN-RECEIVED), [`Connection`] (the synchronised
+//! states) and [`TimeWait`]. Every call takes a [`Cx`].
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod connection;
+pub mod counters;
+pub mod event;
+pub mod handshake;
+pub mod info;
+pub mod listen;
+pub mod params;
+pub mod plan;
+pub mod segment;
+pub mod seq;
+pub mod state;
+pub mod time_wait;
+
+pub use connection::{Connection, Disposition, Keep, Opening, reset_for};
+pub use counters::TcpCounters;
+pub use event::{CloseReason, Event, SendError};
+pub use handshake::{Handshake, HandshakeInput};
+pub use info::TcpInfo;
+pub use listen::{ListenInput, Listener};
+pub use params::{ConnOptions, PathParams, TcpParams};
+pub use plan::{Plan, PlanKind, PlanOptions};
+pub use segment::{SegOptions, Segment};
+pub use seq::{SeqNum, SeqRange};
+pub use state::State;
+pub use time_wait::{TimeWait, TimeWaitInput};
+
+use base::{Instant, Random};
+
+/// What every call into the engine brings along. The engine holds no door of its own.
+pub struct Cx<'a> {
+    /// The present time, one reading per turn.
+    pub now: Instant,
+    /// The parameters that this connection was opened with.
+    pub params: &'a TcpParams,
+    /// Randomness.
+    pub random: &'a mut dyn Random,
+    /// This worker's counters.
+    pub counters: &'a mut TcpCounters,
+    /// Bytes by which receive windows may still grow, given the buffers at hand. The engine never
+    /// moves the right edge of a window further than this, and never back.
+    pub rcv_room: u32,
+    /// Whether a received segment could be stored at all now. When false, data are dropped with
+    /// [`base::DropReason::RcvMemory`] or [`base::DropReason::OfoLimit`].
+    pub can_store: bool,
+}

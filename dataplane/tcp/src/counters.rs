@@ -1,0 +1,152 @@
+//! Counters of the protocol by their MIB names (RFC 4022 and Linux's TcpExt).
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $field:ident => $name:literal,)+) => {
+        /// Plain integers, owned by one worker. Names follow the MIB.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct TcpCounters {
+            $($(#[doc = $doc])+ pub $field: u64,)+
+        }
+
+        impl TcpCounters {
+            /// Name (as `nstat` prints it, with its group) and value of each.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$(($name, self.$field),)+].into_iter()
+            }
+
+            /// Add another worker's counters.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)+
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections opened by us.
+    active_opens => "TcpActiveOpens",
+    /// Connections opened by peers.
+    passive_opens => "TcpPassiveOpens",
+    /// Attempts that failed in SYN-SENT or SYN-RECEIVED.
+    attempt_fails => "TcpAttemptFails",
+    /// Connections that went from ESTABLISHED or CLOSE-WAIT directly to CLOSED.
+    estab_resets => "TcpEstabResets",
+    /// Connections in ESTABLISHED or CLOSE-WAIT now (a gauge).
+    curr_estab => "TcpCurrEstab",
+    /// Segments received.
+    in_segs => "TcpInSegs",
+    /// Segments sent, retransmissions excluded.
+    out_segs => "TcpOutSegs",
+    /// Segments retransmitted.
+    retrans_segs => "TcpRetransSegs",
+    /// Segments received in error.
+    in_errs => "TcpInErrs",
+    /// Resets sent.
+    out_rsts => "TcpOutRsts",
+    /// Segments with a wrong checksum.
+    in_csum_errors => "TcpInCsumErrors",
+    /// Resets received in SYN-RECEIVED.
+    embryonic_rsts => "TcpExtEmbryonicRsts",
+    /// Connections that went to TIME-WAIT.
+    tw => "TcpExtTW",
+    /// TIME-WAIT records reused by a new connection.
+    tw_recycled => "TcpExtTWRecycled",
+    /// TIME-WAIT records ended early by a reset.
+    tw_killed => "TcpExtTWKilled",
+    /// TIME-WAIT records not kept because of their limit.
+    time_wait_overflow => "TcpExtTCPTimeWaitOverflow",
+    /// Segments refused by PAWS in SYN-SENT.
+    paws_active => "TcpExtPAWSActive",
+    /// Segments refused by PAWS in synchronised states.
+    paws_estab => "TcpExtPAWSEstab",
+    /// Old pure ACKs refused by PAWS.
+    paws_old_ack => "TcpExtPAWSOldAck",
+    /// Data beyond the live window.
+    beyond_window => "TcpExtBeyondWindow",
+    /// Acknowledgements sent by the delayed-ACK timer.
+    delayed_acks => "TcpExtDelayedACKs",
+    /// Duplicate segments that show our ACK was lost or late.
+    delayed_ack_lost => "TcpExtDelayedACKLost",
+    /// Final ACKs that found the accept queue full.
+    listen_overflows => "TcpExtListenOverflows",
+    /// SYNs and final ACKs dropped by a listener.
+    listen_drops => "TcpExtListenDrops",
+    /// Data segments taken by the fast path.
+    hp_hits => "TcpExtTCPHPHits",
+    /// Pure acknowledgements taken by the slow path.
+    pure_acks => "TcpExtTCPPureAcks",
+    /// Pure acknowledgements taken by the fast path.
+    hp_acks => "TcpExtTCPHPAcks",
+    /// Recoveries entered without SACK.
+    reno_recovery => "TcpExtTCPRenoRecovery",
+    /// Recoveries entered with SACK.
+    sack_recovery => "TcpExtTCPSackRecovery",
+    /// Peers that withdrew what they had selectively acknowledged.
+    sack_reneging => "TcpExtTCPSACKReneging",
+    /// Reordering found by SACK.
+    sack_reorder => "TcpExtTCPSACKReorder",
+    /// Retransmissions found lost.
+    lost_retransmit => "TcpExtTCPLostRetransmit",
+    /// Segments retransmitted in fast recovery.
+    fast_retrans => "TcpExtTCPFastRetrans",
+    /// Segments retransmitted in Loss, in slow start.
+    slow_start_retrans => "TcpExtTCPSlowStartRetrans",
+    /// Retransmission timeouts.
+    timeouts => "TcpExtTCPTimeouts",
+    /// DSACKs sent for old duplicates.
+    dsack_old_sent => "TcpExtTCPDSACKOldSent",
+    /// DSACKs sent for duplicates out of order.
+    dsack_ofo_sent => "TcpExtTCPDSACKOfoSent",
+    /// DSACKs received.
+    dsack_recv => "TcpExtTCPDSACKRecv",
+    /// DSACKs received for data out of order.
+    dsack_ofo_recv => "TcpExtTCPDSACKOfoRecv",
+    /// SACK blocks that made no sense.
+    sack_discard => "TcpExtTCPSACKDiscard",
+    /// Connections reset because data came after the application had closed.
+    abort_on_data => "TcpExtTCPAbortOnData",
+    /// Connections reset because the application closed with data unread.
+    abort_on_close => "TcpExtTCPAbortOnClose",
+    /// Connections given up by a timer.
+    abort_on_timeout => "TcpExtTCPAbortOnTimeout",
+    /// Connections aborted by the application.
+    abort_on_linger => "TcpExtTCPAbortOnLinger",
+    /// Connections given up for lack of memory.
+    abort_on_memory => "TcpExtTCPAbortOnMemory",
+    /// Data segments queued out of order.
+    ofo_queue => "TcpExtTCPOFOQueue",
+    /// Data segments out of order dropped for lack of room.
+    ofo_drop => "TcpExtTCPOFODrop",
+    /// Data out of order that overlapped what was there.
+    ofo_merge => "TcpExtTCPOFOMerge",
+    /// In-order data dropped for lack of memory.
+    rcv_q_drop => "TcpExtTCPRcvQDrop",
+    /// Data dropped at a zero window.
+    zero_window_drop => "TcpExtTCPZeroWindowDrop",
+    /// Challenge ACKs sent, RFC 5961.
+    challenge_ack => "TcpExtTCPChallengeACK",
+    /// SYNs in synchronised states.
+    syn_challenge => "TcpExtTCPSYNChallenge",
+    /// ACKs for invalid segments not sent because of the rate limit.
+    ack_skipped => "TcpExtTCPACKSkippedSeq",
+    /// Window advertised rose from zero.
+    from_zero_window_adv => "TcpExtTCPFromZeroWindowAdv",
+    /// Window advertised fell to zero.
+    to_zero_window_adv => "TcpExtTCPToZeroWindowAdv",
+    /// SYNs and SYN-ACKs retransmitted.
+    syn_retrans => "TcpExtTCPSynRetrans",
+    /// Data segments sent for the first time.
+    orig_data_sent => "TcpExtTCPOrigDataSent",
+    /// Window probes sent.
+    win_probe => "TcpExtTCPWinProbe",
+    /// Keep-alive probes sent.
+    keep_alive => "TcpExtTCPKeepAlive",
+    /// Segments delivered to peers.
+    delivered => "TcpExtTCPDelivered",
+    /// The device refused a segment that was planned.
+    retrans_fail => "TcpExtTCPRetransFail",
+    /// HyStart ended slow start because of an ACK train.
+    hystart_train_detect => "TcpExtTCPHystartTrainDetect",
+    /// HyStart ended slow start because of delay.
+    hystart_delay_detect => "TcpExtTCPHystartDelayDetect",
+}

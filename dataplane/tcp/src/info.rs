@@ -1,0 +1,63 @@
+//! The snapshot of a connection, with the field names of Linux's `tcp_info`.
+
+use core::time::Duration;
+
+use crate::State;
+
+/// A snapshot for people and tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of tcp_info")]
+pub struct TcpInfo {
+    pub state: State,
+    /// Name of the congestion control.
+    pub congestion: &'static str,
+    pub snd_wscale: u8,
+    pub rcv_wscale: u8,
+    pub timestamps: bool,
+    pub sack: bool,
+    pub rto: Duration,
+    pub backoff: u8,
+    pub ato: Duration,
+    /// Bytes of payload per segment sent.
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    pub advmss: u32,
+    /// Path MTU in bytes as the engine sees it.
+    pub pmtu: u32,
+    /// Segments.
+    pub snd_cwnd: u32,
+    /// Segments; `u32::MAX` when never reduced.
+    pub snd_ssthresh: u32,
+    pub rtt: Duration,
+    pub rttvar: Duration,
+    pub min_rtt: Duration,
+    /// Segments sent and not acknowledged.
+    pub unacked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    /// Segments retransmitted since the start.
+    pub total_retrans: u64,
+    pub reordering: u32,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segs_in: u64,
+    pub segs_out: u64,
+    pub notsent_bytes: u32,
+    /// Peer's window, scaled, bytes.
+    pub snd_wnd: u32,
+    /// Window that we offer, bytes.
+    pub rcv_wnd: u32,
+    /// Receive buffer in bytes.
+    pub rcvbuf: u32,
+    /// Send buffer in bytes.
+    pub sndbuf: u32,
+    /// Bytes received in order that the application has not consumed.
+    pub rcv_queue: u32,
+    /// Bytes out of order.
+    pub rcv_ooo_bytes: u32,
+    pub rto_count: u64,
+    pub rehash: u32,
+}

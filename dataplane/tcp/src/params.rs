@@ -1,0 +1,203 @@
+//! The immutable parameters that a connection is opened with.
+//!
+//! A value that people set is a knob; `config` maps names to these fields.
+
+use core::time::Duration;
+
+/// Which congestion control new connections use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CongestionAlgorithm {
+    /// CUBIC, RFC 9438.
+    #[default]
+    Cubic,
+    /// NewReno, RFC 5681 and RFC 6582.
+    Reno,
+}
+
+impl CongestionAlgorithm {
+    /// All that exist, by the names of Linux.
+    pub const ALL: [(&'static str, Self); 2] = [("cubic", Self::Cubic), ("reno", Self::Reno)];
+
+    /// The name by which Linux knows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+        }
+    }
+}
+
+/// Parameters of the protocol; one immutable set with a generation, shared by many connections.
+/// Defaults are those of the `linux` profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpParams {
+    /// `tcp_rmem`: minimum, initial and largest receive buffer in bytes.
+    pub rmem: [u32; 3],
+    /// `tcp_wmem`: minimum, initial and largest send buffer in bytes.
+    pub wmem: [u32; 3],
+    /// `core.rmem_max`: cap for a receive buffer that the application asks for, bytes.
+    pub rmem_max: u32,
+    /// `core.wmem_max`: cap for a send buffer that the application asks for, bytes.
+    pub wmem_max: u32,
+    /// `tcp_moderate_rcvbuf`: the receive buffer grows by itself.
+    pub moderate_rcvbuf: bool,
+    /// `tcp_window_scaling`.
+    pub window_scaling: bool,
+    /// `tcp_timestamps` is not 0.
+    pub timestamps: bool,
+    /// `tcp_timestamps` is 1: a random offset per connection.
+    pub timestamp_offset: bool,
+    /// `tcp_sack`.
+    pub sack: bool,
+    /// `tcp_dsack`.
+    pub dsack: bool,
+    /// `tcp_congestion_control`.
+    pub congestion: CongestionAlgorithm,
+    /// Initial congestion window in segments, RFC 6928 (route attribute `initcwnd`).
+    pub initial_cwnd: u32,
+    /// `tcp_slow_start_after_idle`.
+    pub slow_start_after_idle: bool,
+    /// `tcp_rto_min_us`: floor of the variance part of the RTO.
+    pub rto_min: Duration,
+    /// `tcp_rto_max_ms`: cap of the RTO.
+    pub rto_max: Duration,
+    /// RTO before the first sample, RFC 6298: 1 s.
+    pub rto_initial: Duration,
+    /// `tcp_reordering`: duplicate-ACK threshold in segments.
+    pub reordering: u32,
+    /// `tcp_max_reordering`.
+    pub max_reordering: u32,
+    /// `tcp_retries1`.
+    pub retries1: u8,
+    /// `tcp_retries2`.
+    pub retries2: u8,
+    /// `tcp_orphan_retries`; 0 acts as 8.
+    pub orphan_retries: u8,
+    /// `tcp_syn_retries`.
+    pub syn_retries: u8,
+    /// `tcp_syn_linear_timeouts`.
+    pub syn_linear_timeouts: u8,
+    /// `tcp_synack_retries`.
+    pub synack_retries: u8,
+    /// `tcp_abort_on_overflow`.
+    pub abort_on_overflow: bool,
+    /// `tcp_fin_timeout`: orphan FIN-WAIT-2 limit.
+    pub fin_timeout: Duration,
+    /// TIME-WAIT, 60 s as on Linux (RFC 9293 asks for 2 MSL).
+    pub time_wait: Duration,
+    /// `tcp_tw_reuse`: 0 no, 1 yes, 2 loopback only.
+    pub tw_reuse: u8,
+    /// `tcp_tw_reuse_delay`.
+    pub tw_reuse_delay: Duration,
+    /// `tcp_rfc1337`: ignore resets in TIME-WAIT.
+    pub rfc1337: bool,
+    /// `tcp_keepalive_time`: idle before the first probe.
+    pub keepalive_time: Duration,
+    /// `tcp_keepalive_intvl`: between probes.
+    pub keepalive_interval: Duration,
+    /// `tcp_keepalive_probes`.
+    pub keepalive_probes: u8,
+    /// `tcp_invalid_ratelimit`: pause between ACKs for invalid segments.
+    pub invalid_ratelimit: Duration,
+    /// `tcp_challenge_ack_limit` per second and worker; `u32::MAX` is no limit.
+    pub challenge_ack_limit: u32,
+    /// `tcp_min_snd_mss`: lowest MSS ever used for sending, bytes.
+    pub min_snd_mss: u16,
+    /// `tcp_min_tso_segs`: floor of a super-segment, segments.
+    pub min_tso_segs: u16,
+    /// `tcp_tso_win_divisor`.
+    pub tso_win_divisor: u32,
+    /// Longest delay of an acknowledgement: 200 ms; RFC 9293 allows 500 ms.
+    pub delack_max: Duration,
+    /// Shortest delay of an acknowledgement: 40 ms.
+    pub delack_min: Duration,
+    /// `tcp_notsent_lowat` in bytes.
+    pub notsent_lowat: u32,
+    /// `tcp_shrink_window`: reserved, always false today.
+    pub shrink_window: bool,
+}
+
+impl Default for TcpParams {
+    fn default() -> Self {
+        Self {
+            rmem: [4096, 131_072, 33_554_432],
+            wmem: [4096, 16_384, 4_194_304],
+            rmem_max: 4_194_304,
+            wmem_max: 4_194_304,
+            moderate_rcvbuf: true,
+            window_scaling: true,
+            timestamps: true,
+            timestamp_offset: true,
+            sack: true,
+            dsack: true,
+            congestion: CongestionAlgorithm::Cubic,
+            initial_cwnd: 10,
+            slow_start_after_idle: true,
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(120),
+            rto_initial: Duration::from_secs(1),
+            reordering: 3,
+            max_reordering: 300,
+            retries1: 3,
+            retries2: 15,
+            orphan_retries: 0,
+            syn_retries: 6,
+            syn_linear_timeouts: 4,
+            synack_retries: 5,
+            abort_on_overflow: false,
+            fin_timeout: Duration::from_secs(60),
+            time_wait: Duration::from_secs(60),
+            tw_reuse: 2,
+            tw_reuse_delay: Duration::from_millis(1000),
+            rfc1337: false,
+            keepalive_time: Duration::from_secs(7200),
+            keepalive_interval: Duration::from_secs(75),
+            keepalive_probes: 9,
+            invalid_ratelimit: Duration::from_millis(500),
+            challenge_ack_limit: u32::MAX,
+            min_snd_mss: 48,
+            min_tso_segs: 2,
+            tso_win_divisor: 3,
+            delack_max: Duration::from_millis(200),
+            delack_min: Duration::from_millis(40),
+            notsent_lowat: u32::MAX,
+            shrink_window: false,
+        }
+    }
+}
+
+/// What the stack knows of the path when a connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathParams {
+    /// Largest IP packet towards the peer, bytes.
+    pub mtu: u16,
+    /// IP header bytes: 20 or 40.
+    pub ip_header: u16,
+    /// Payload bytes that one plan may carry at most (software or hardware segmentation).
+    pub gso_max: u32,
+    /// Initial send sequence number, RFC 6528.
+    pub iss: u32,
+    /// Offset of our timestamp clock.
+    pub ts_offset: u32,
+    /// First transmit hash.
+    pub txhash: u32,
+}
+
+/// What an application may ask for, per connection or listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnOptions {
+    /// `TCP_NODELAY`: no Nagle.
+    pub nodelay: bool,
+    /// `SO_RCVBUF` in bytes of window asked for; doubled and capped as on Linux, ends autotuning.
+    pub rcvbuf: Option<u32>,
+    /// `SO_SNDBUF`, likewise.
+    pub sndbuf: Option<u32>,
+    /// `TCP_MAXSEG` in bytes: bounds both directions.
+    pub mss: Option<u16>,
+    /// `TCP_CONGESTION`.
+    pub congestion: Option<CongestionAlgorithm>,
+    /// `SO_KEEPALIVE`.
+    pub keepalive: bool,
+    /// `TCP_USER_TIMEOUT`, RFC 5482.
+    pub user_timeout: Option<Duration>,
+}

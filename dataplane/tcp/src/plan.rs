@@ -1,0 +1,74 @@
+//! What the engine wants to be sent.
+
+use arrayvec::ArrayVec;
+use base::TcpFlags;
+
+use crate::SeqNum;
+use crate::segment::SACK_BLOCKS_MAX;
+
+/// Why a plan was made; the transmit path treats all alike, traces and counters do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlanKind {
+    /// SYN or SYN-ACK.
+    Syn,
+    /// Data for the first time (perhaps with a FIN), or a FIN alone.
+    Data,
+    /// Data sent before.
+    Retransmit,
+    /// A bare acknowledgement.
+    Ack,
+    /// Zero-window or keep-alive probe.
+    Probe,
+    /// A reset.
+    Reset,
+}
+
+/// Options of each segment of the plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// Maximum segment size, in SYN only.
+    pub mss: Option<u16>,
+    /// Window scale, in SYN only.
+    pub window_scale: Option<u8>,
+    /// SACK permitted, in SYN only.
+    pub sack_permitted: bool,
+    /// TSval and TSecr.
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks, most recent first.
+    pub sack: ArrayVec<(SeqNum, SeqNum), SACK_BLOCKS_MAX>,
+}
+
+/// One or many segments to send: `len` payload bytes from `seq` on, cut into segments of `seg_size`
+/// bytes (the last may be shorter), all with the same acknowledgement, window and options. FIN and
+/// PSH of `flags` belong on the last segment only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Why.
+    pub kind: PlanKind,
+    /// Sequence number of the first byte.
+    pub seq: SeqNum,
+    /// Payload bytes in all.
+    pub len: u32,
+    /// Payload bytes per segment; at least one if `len` is not zero.
+    pub seg_size: u32,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// Acknowledgement number.
+    pub ack: SeqNum,
+    /// Window field as it goes into the header, already scaled.
+    pub wnd: u16,
+    /// Options of each segment.
+    pub options: PlanOptions,
+    /// ECN codepoint for the IP header: 0 Not-ECT, 1 ECT(1), 2 ECT(0).
+    pub ecn: u8,
+    /// Transmit hash of the flow at this moment: the IPv6 flow label and the outer source port of a
+    /// tunnel follow from it. A new value means a new path.
+    pub txhash: u32,
+}
+
+impl Plan {
+    /// How many segments the plan makes; one if it has no payload.
+    pub const fn segs(&self) -> u32 {
+        if self.len == 0 || self.seg_size == 0 { 1 } else { self.len.div_ceil(self.seg_size) }
+    }
+}
