@@ -1,1 +1,22 @@
-//! Placeholder.
+//! All that one core owns: the device's frames, the table of connections, payload storage, timers,
+//! neighbours, routes, ports, and the application.
+//!
+//! [`Stack::turn`] is the one loop body that workers, the simulator and the script runner share:
+//! receive burst, input, deadlines, application, output, transmit burst. It runs to completion and
+//! knows nothing of threads or DPDK; whatever crosses cores comes in as a [`Command`] and leaves as
+//! an [`Outgoing`].
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod app;
+pub mod command;
+pub mod counters;
+pub mod params;
+
+pub use app::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv};
+pub use command::{Command, ConnRow, Outgoing, Snapshot, Turn};
+pub use counters::StackCounters;
+pub use params::{ChecksumPolicy, Limits, LocalAddress, StackConfig, StackParams};

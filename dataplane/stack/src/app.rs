@@ -1,0 +1,212 @@
+//! The interface that application code is written against.
+//!
+//! An [`App`] runs to completion on the worker that owns its connections: each call does what it
+//! can do now and returns. It never blocks, never prints, reads no clock but [`Io::now`] and draws
+//! no randomness but [`Io::random`], so the same code runs in the simulator. What people shall see
+//! is published as a value ([`Io::publish`]) and formatted elsewhere.
+
+use alloc::boxed::Box;
+use core::any::Any;
+use core::net::{IpAddr, SocketAddr};
+
+use base::{ConnId, Instant, ListenerId, WorkerId};
+use tcp::{CloseReason, ConnOptions, SendError, TcpInfo};
+
+/// Something small and owned that crosses cores.
+pub type Message = Box<dyn Any + Send>;
+
+/// What happened. `Readable` and `Writable` are edges: they come once per turn in which something
+/// changed, so an application drains until there is nothing left or remembers that it did not.
+pub enum AppEvent {
+    /// The stack runs; listen, connect, set timers.
+    Start,
+    /// A listener has a new established connection.
+    Accepted {
+        /// The listener.
+        listener: ListenerId,
+        /// The new connection.
+        conn: ConnId,
+        /// When its SYN arrived: connections of one peer can be put into the order of their SYNs.
+        syn_arrival: Instant,
+    },
+    /// A connection that we opened is established.
+    Connected {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// Bytes have arrived in order.
+    Readable {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// There is room to send again after [`Io::send`] took less than it was given.
+    Writable {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// The peer has closed its side: after the readable bytes comes the end.
+    PeerClosed {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// The connection is gone, and its id with it. Comes exactly once for each connection that was
+    /// accepted or asked for, also when connecting failed and also after [`Io::abort`].
+    Closed {
+        /// The connection.
+        conn: ConnId,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// A timer has run out.
+    Timer {
+        /// As given to [`Io::set_timer`].
+        token: u64,
+    },
+    /// A message from an application on another worker, or from the control thread.
+    Message {
+        /// The sender; `None` for the control thread.
+        from: Option<WorkerId>,
+        /// The message.
+        message: Message,
+    },
+    /// The dataplane is about to stop: finish politely. Turns go on for a while, until all
+    /// connections are gone or the limit is reached.
+    Stop,
+}
+
+/// An application.
+pub trait App {
+    /// Something happened.
+    fn on_event(&mut self, io: &mut dyn Io, event: AppEvent);
+}
+
+/// Why listening failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListenError {
+    /// Another listener has this port (and an overlapping address).
+    InUse,
+    /// The address is not ours.
+    NotOurs,
+    /// Port zero, or too many listeners.
+    Invalid,
+}
+
+/// Why connecting failed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectError {
+    /// No address of ours in the peer's family, or no route.
+    NoRoute,
+    /// Unspecified, multicast or broadcast address, or port zero.
+    Invalid,
+    /// All local ports towards this peer are in use (or the one asked for is).
+    PortsExhausted,
+    /// Connection table or memory is full.
+    Limit,
+}
+
+/// What [`Io::recv`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recv {
+    /// Bytes that the closure took.
+    pub taken: usize,
+    /// Bytes still readable.
+    pub left: usize,
+    /// Everything has been taken and the peer has closed its side.
+    pub end: bool,
+}
+
+/// What a stack offers an application. Calls with a stale [`ConnId`] do nothing and say so.
+pub trait Io {
+    /// The time of this turn.
+    fn now(&self) -> Instant;
+
+    /// Which worker this is.
+    fn worker(&self) -> WorkerId;
+
+    /// How many workers there are.
+    fn workers(&self) -> u16;
+
+    /// A random number.
+    fn random(&mut self) -> u64;
+
+    /// Listen on `port`, at one of our addresses or at all of both families (`None`). The backlog
+    /// bounds half-open and not yet reported connections each.
+    fn listen(
+        &mut self,
+        addr: Option<IpAddr>,
+        port: u16,
+        backlog: u32,
+        options: &ConnOptions,
+    ) -> Result<ListenerId, ListenError>;
+
+    /// Stop listening; half-open connections of the listener are reset.
+    fn close_listener(&mut self, listener: ListenerId);
+
+    /// Change what connections accepted from now on inherit.
+    fn set_listener_options(&mut self, listener: ListenerId, options: &ConnOptions);
+
+    /// Open a connection, from `local_port` or a free one.
+    fn connect(
+        &mut self,
+        remote: SocketAddr,
+        local_port: Option<u16>,
+        options: &ConnOptions,
+    ) -> Result<ConnId, ConnectError>;
+
+    /// Our end.
+    fn local_addr(&self, conn: ConnId) -> Option<SocketAddr>;
+
+    /// The peer's end.
+    fn remote_addr(&self, conn: ConnId) -> Option<SocketAddr>;
+
+    /// Bytes that [`Io::send`] would take now.
+    fn send_room(&self, conn: ConnId) -> usize;
+
+    /// Send from `data`; returns how many bytes were taken (copied). Less than all: a
+    /// [`AppEvent::Writable`] follows. `more`: further bytes follow in this call of the
+    /// application, so a partial segment may wait for them.
+    fn send(&mut self, conn: ConnId, data: &[u8], more: bool) -> Result<usize, SendError>;
+
+    /// Bytes that can be received now.
+    fn readable(&self, conn: ConnId) -> usize;
+
+    /// Lend the received bytes, slice after slice in order, to `take`, which returns how many it
+    /// has taken; it is called again with the next slice only if it took all of the last one.
+    /// Returns `None` for a stale id.
+    fn recv(&mut self, conn: ConnId, take: &mut dyn FnMut(&[u8]) -> usize) -> Option<Recv>;
+
+    /// No more data from us: FIN after what is queued. Receiving goes on.
+    fn shutdown(&mut self, conn: ConnId);
+
+    /// Like `close` of a socket: FIN after what is queued, and nothing is received any more; unread
+    /// or later data reset the connection.
+    fn close(&mut self, conn: ConnId);
+
+    /// Reset the connection.
+    fn abort(&mut self, conn: ConnId);
+
+    /// Change options of a connection.
+    fn set_options(&mut self, conn: ConnId, options: &ConnOptions);
+
+    /// The snapshot of a connection.
+    fn info(&self, conn: ConnId) -> Option<TcpInfo>;
+
+    /// Set the application's timer `token`, replacing its earlier deadline. At most 1024 timers per
+    /// application; false beyond that.
+    fn set_timer(&mut self, token: u64, at: Instant) -> bool;
+
+    /// Cancel the application's timer `token`.
+    fn cancel_timer(&mut self, token: u64);
+
+    /// Send a message to the application on another worker (or on this one). Gives it back when
+    /// the mailbox is full or the worker does not exist.
+    fn post(&mut self, to: WorkerId, message: Message) -> Result<(), Message>;
+
+    /// Hand something to the outside, to be formatted or recorded there. Gives it back when the
+    /// outside does not keep up.
+    fn publish(&mut self, message: Message) -> Result<(), Message>;
+
+    /// The application has done what it was started for: ask the whole dataplane to stop, with this
+    /// exit code (0 done, 1 failed).
+    fn exit(&mut self, code: u8);
+}
