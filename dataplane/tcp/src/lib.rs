@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod connection;
 pub mod counters;
@@ -21,6 +23,7 @@ pub mod info;
 pub mod listen;
 pub mod params;
 pub mod plan;
+pub mod rtt;
 pub mod segment;
 pub mod seq;
 pub mod state;
@@ -34,6 +37,7 @@ pub use info::TcpInfo;
 pub use listen::{ListenInput, Listener};
 pub use params::{ConnOptions, PathParams, TcpParams};
 pub use plan::{Plan, PlanKind, PlanOptions};
+pub use rtt::{Estimator, Rto, backoff_time};
 pub use segment::{SegOptions, Segment};
 pub use seq::{SeqNum, SeqRange};
 pub use state::State;
