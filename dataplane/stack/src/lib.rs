@@ -15,8 +15,10 @@ pub mod app;
 pub mod command;
 pub mod counters;
 pub mod params;
+pub mod stack;
 
 pub use app::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv};
 pub use command::{Command, ConnRow, Outgoing, Snapshot, Turn};
 pub use counters::StackCounters;
 pub use params::{ChecksumPolicy, Limits, LocalAddress, StackConfig, StackParams};
+pub use stack::Stack;
