@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod cc;
 pub mod connection;
 pub mod counters;
 pub mod event;
@@ -27,6 +28,8 @@ pub mod rtt;
 pub mod segment;
 pub mod seq;
 pub mod state;
+#[cfg(test)]
+mod testing;
 pub mod time_wait;
 
 pub use connection::{Connection, Disposition, Keep, Opening, reset_for};

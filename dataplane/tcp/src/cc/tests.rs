@@ -1,0 +1,407 @@
+use std::fmt::Write as _;
+use std::string::String;
+use std::vec::Vec;
+
+use base::Instant;
+use proptest::prelude::*;
+
+use super::cubic::cube_root;
+use super::*;
+use crate::testing::World;
+
+const ALGORITHMS: [CongestionAlgorithm; 2] =
+    [CongestionAlgorithm::Cubic, CongestionAlgorithm::Reno];
+
+fn ms(v: u64) -> Duration {
+    Duration::from_millis(v)
+}
+
+fn full(acked: u32) -> Ack {
+    Ack { acked, in_flight_max: u32::MAX, cwnd_limited: true }
+}
+
+/// One sender on a path with a fixed round trip whose window is always full.
+struct Path {
+    world: World,
+    cc: CongestionControl,
+    rtt: Duration,
+    una: u32,
+}
+
+impl Path {
+    fn new(algorithm: CongestionAlgorithm, rtt: Duration) -> Self {
+        Self { world: World::new(), cc: CongestionControl::new(algorithm, 10), rtt, una: 1 }
+    }
+
+    /// One round trip: all of the window is acknowledged, two segments at a time, evenly spread.
+    fn round(&mut self) {
+        let mut left = self.cc.cwnd();
+        let begin = self.world.now;
+        let acks = left.div_ceil(2);
+        let nxt = self.una.wrapping_add(left);
+        for i in 1..=acks {
+            let acked = left.min(2);
+            left -= acked;
+            self.una = self.una.wrapping_add(acked);
+            self.world.now = begin + self.rtt * i / acks;
+            self.ack(acked, self.rtt, nxt);
+        }
+    }
+
+    fn ack(&mut self, acked: u32, rtt: Duration, nxt: u32) {
+        let sample = RttSample {
+            rtt,
+            srtt: rtt,
+            snd_mss: 1448,
+            snd_una: SeqNum::new(self.una),
+            snd_nxt: SeqNum::new(nxt),
+            paced: false,
+        };
+        let mut cx = self.world.cx();
+        self.cc.on_rtt_sample(&mut cx, &sample);
+        self.cc.on_ack(&mut cx, &full(acked));
+    }
+
+    /// A loss, repaired within one round trip.
+    fn lose(&mut self) {
+        self.cc.on_congestion_event(&mut self.world.cx());
+        self.cc.set_cwnd(self.cc.ssthresh());
+        self.world.now += self.rtt;
+    }
+
+    fn time_out(&mut self) {
+        self.cc.on_rto(&mut self.world.cx(), 0, true);
+    }
+}
+
+#[test]
+fn cube_root_is_exact() {
+    let mut root = 0u64;
+    for n in 0..2_000_000u64 {
+        if (root + 1).pow(3) <= n {
+            root += 1;
+        }
+        assert_eq!(u64::from(cube_root(n)), root, "of {n}");
+    }
+    for root in (1..2_642_245u64).step_by(997).chain([2_642_245]) {
+        let cube = root.pow(3);
+        assert_eq!(u64::from(cube_root(cube - 1)), root - 1);
+        assert_eq!(u64::from(cube_root(cube)), root);
+        assert_eq!(u64::from(cube_root(cube + 1)), root);
+    }
+    assert_eq!(cube_root(u64::MAX), 2_642_245);
+}
+
+/// Window per round trip of 50 ms under losses in rounds 5, 40 and 44 and a timeout in round 60.
+#[test]
+fn window_per_round_trip_under_fixed_losses() {
+    let mut text = String::new();
+    for algorithm in ALGORITHMS {
+        let mut p = Path::new(algorithm, ms(50));
+        write!(text, "{}:", algorithm.name()).unwrap();
+        for round in 0..80 {
+            if round % 10 == 0 {
+                text.push_str("\n ");
+            }
+            write!(text, " {:>4}", p.cc.cwnd()).unwrap();
+            match round {
+                5 | 40 | 44 => p.lose(),
+                60 => p.time_out(),
+                _ => p.round(),
+            }
+        }
+        text.push('\n');
+    }
+    let expected = include_str!("rounds.txt");
+    assert!(text == expected, "cwnd per round changed; now:\n{text}");
+}
+
+#[test]
+fn slow_start_doubles_and_hands_the_rest_to_avoidance() {
+    for algorithm in ALGORITHMS {
+        let mut p = Path::new(algorithm, ms(50));
+        p.round();
+        assert_eq!(p.cc.cwnd(), 20);
+        p.round();
+        assert_eq!(p.cc.cwnd(), 40);
+    }
+    let mut w = Window::new(10);
+    w.ssthresh = 12;
+    assert_eq!(w.grow_slow_start(5), 3);
+    assert_eq!(w.cwnd, 12);
+    assert_eq!(w.grow_slow_start(5), 5);
+}
+
+#[test]
+fn dividing_acknowledgements_gains_nothing() {
+    // A segment acknowledged in a thousand pieces counts when its last byte is: zero segments for
+    // all pieces but the last.
+    for algorithm in ALGORITHMS {
+        let mut p = Path::new(algorithm, ms(50));
+        for _ in 0..1000 {
+            p.ack(0, ms(50), 20);
+        }
+        assert_eq!(p.cc.cwnd(), 10, "slow start");
+        p.lose();
+        let before = p.cc.cwnd();
+        for _ in 0..1000 {
+            p.ack(0, ms(50), 20);
+        }
+        assert_eq!(p.cc.cwnd(), before, "avoidance");
+    }
+}
+
+#[test]
+fn an_unused_window_does_not_grow() {
+    for algorithm in ALGORITHMS {
+        let mut p = Path::new(algorithm, ms(50));
+        let mut ack = |a: &Ack| -> u32 {
+            p.cc.on_ack(&mut p.world.cx(), a);
+            p.cc.cwnd()
+        };
+        let idle = Ack { acked: 2, in_flight_max: 5, cwnd_limited: false };
+        assert_eq!(ack(&idle), 10, "half of the window was never exceeded");
+        assert_eq!(ack(&Ack { in_flight_max: 6, ..idle }), 12, "slow start needs only half");
+        p.lose();
+        let before = p.cc.cwnd();
+        for _ in 0..100 {
+            p.cc.on_ack(&mut p.world.cx(), &Ack { in_flight_max: 100, ..idle });
+        }
+        assert_eq!(p.cc.cwnd(), before, "avoidance needs all of it");
+    }
+}
+
+#[test]
+fn reductions_and_their_undo() {
+    for (name, algorithm, cwnd, ssthresh) in [
+        ("cubic, 717/1024", CongestionAlgorithm::Cubic, 100, 70),
+        ("cubic, never below two", CongestionAlgorithm::Cubic, 2, 2),
+        ("reno, one half", CongestionAlgorithm::Reno, 101, 50),
+        ("reno, never below two", CongestionAlgorithm::Reno, 1, 2),
+    ] {
+        let mut world = World::new();
+        let mut cc = CongestionControl::new(algorithm, cwnd);
+        cc.on_congestion_event(&mut world.cx());
+        assert_eq!(
+            (cc.cwnd(), cc.ssthresh()),
+            (cwnd, ssthresh),
+            "{name}: the window follows later"
+        );
+        cc.set_cwnd(ssthresh);
+        cc.on_undo();
+        assert_eq!(cc.cwnd(), cwnd.max(ssthresh), "{name}");
+        assert_eq!(cc.ssthresh(), SSTHRESH_INFINITE, "{name}");
+
+        let mut cc = CongestionControl::new(algorithm, cwnd);
+        cc.on_rto(&mut world.cx(), 3, true);
+        assert_eq!((cc.cwnd(), cc.ssthresh()), (4, ssthresh), "{name}");
+        cc.on_rto(&mut world.cx(), 0, false);
+        assert_eq!((cc.cwnd(), cc.ssthresh()), (1, ssthresh), "{name}: one reduction per episode");
+        cc.on_undo();
+        assert_eq!(cc.cwnd(), cwnd, "{name}");
+    }
+}
+
+#[test]
+fn idleness_halves_the_window_once_per_timeout() {
+    for (name, idle, cwnd) in [
+        ("less than a timeout", 199, 100),
+        ("one", 200, 50),
+        ("two", 400, 25),
+        ("many, down to the initial window", 100_000, 10),
+    ] {
+        let mut cc = CongestionControl::new(CongestionAlgorithm::Reno, 100);
+        cc.on_idle_restart(ms(idle), ms(200), 10);
+        assert_eq!(cc.cwnd(), cwnd, "{name}");
+    }
+    let mut cc = CongestionControl::new(CongestionAlgorithm::Reno, 4);
+    cc.on_idle_restart(Duration::MAX, Duration::ZERO, 10);
+    assert_eq!(cc.cwnd(), 4, "never larger than before");
+}
+
+#[test]
+fn an_application_limited_window_decays_towards_its_use() {
+    let mut cc = CongestionControl::new(CongestionAlgorithm::Reno, 100);
+    cc.set_cwnd(100);
+    cc.on_congestion_event(&mut World::new().cx());
+    cc.on_application_limited(20, 10);
+    assert_eq!((cc.cwnd(), cc.ssthresh()), (60, 75));
+    cc.on_application_limited(2, 10);
+    assert_eq!(cc.cwnd(), 35, "the initial window is the least use");
+    cc.on_application_limited(40, 10);
+    assert_eq!(cc.cwnd(), 35);
+}
+
+#[test]
+fn cubic_follows_the_curve_of_the_standard() {
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(100));
+    p.cc.set_cwnd(2000);
+    p.lose();
+    let begin = p.world.now;
+    assert_eq!(p.cc.cwnd(), 1400);
+    let k = (600.0f64 / 0.4).cbrt();
+    for _ in 0..200 {
+        p.round();
+        let t = p.world.now.since(begin).as_secs_f64();
+        let curve = 0.4 * (t - k).powi(3) + 2000.0;
+        let off = (f64::from(p.cc.cwnd()) - curve).abs();
+        // One step of the curve per round trip, and the rounding of the steps.
+        let slack = 3.0 * 0.4 * (t - k).powi(2) * 0.1 + 0.02 * curve;
+        assert!(off <= slack, "at {t} s: cwnd {}, curve {curve}", p.cc.cwnd());
+    }
+    assert!(p.cc.cwnd() > 2000);
+}
+
+#[test]
+fn cubic_is_never_slower_than_reno_on_short_paths() {
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(1));
+    p.cc.set_cwnd(20);
+    p.lose();
+    let before = p.cc.cwnd();
+    for _ in 0..100 {
+        p.round();
+    }
+    // 0.53 segments per round trip; the cubic alone would not have moved in 100 ms.
+    let grown = p.cc.cwnd() - before;
+    assert!((35..=55).contains(&grown), "grew by {grown}");
+}
+
+#[test]
+fn cubic_releases_bandwidth_when_losses_come_earlier() {
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+    p.cc.set_cwnd(1000);
+    p.lose();
+    p.lose();
+    let CongestionControl::Cubic(c) = &p.cc else { unreachable!() };
+    // 700 * (1024 + 717) / 2048
+    assert_eq!(c.w_max, 595);
+}
+
+#[test]
+fn cubic_does_not_count_idle_time() {
+    let grown = |idle: Duration| {
+        let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+        p.cc.set_cwnd(1000);
+        p.lose();
+        p.round();
+        p.world.now += idle;
+        p.cc.on_transmit_start(&mut p.world.cx(), idle);
+        p.round();
+        p.cc.cwnd()
+    };
+    assert_eq!(grown(Duration::ZERO), grown(ms(20_000)));
+}
+
+#[test]
+fn hystart_leaves_slow_start_on_delay() {
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+    p.round();
+    assert_eq!(p.cc.ssthresh(), SSTHRESH_INFINITE);
+    p.rtt = ms(57);
+    p.round();
+    p.round();
+    assert_eq!(p.world.counters.hystart_delay_detect, 1);
+    assert_eq!(p.world.counters.hystart_train_detect, 0);
+    assert!(p.cc.ssthresh() < 80);
+    // An eighth of 50 ms is 6.25 ms: 6 ms more is no sign.
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+    p.round();
+    p.rtt = ms(56);
+    p.round();
+    p.round();
+    assert_eq!(p.cc.ssthresh(), SSTHRESH_INFINITE);
+}
+
+#[test]
+fn hystart_leaves_slow_start_on_a_long_train() {
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+    p.cc.set_cwnd(64);
+    let begin = Instant::from_millis(100);
+    // Acknowledgements 1 ms apart for longer than (50 + 1) / 2 ms.
+    for i in 0..40u64 {
+        p.world.now = begin + ms(i);
+        p.una += 1;
+        p.ack(1, ms(50), 200);
+        let found = p.world.counters.hystart_train_detect == 1;
+        assert_eq!(found, i > 25, "after {i} ms");
+    }
+    // With gaps above 2 ms there is no train.
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+    p.cc.set_cwnd(64);
+    for i in 0..40u64 {
+        p.world.now = begin + ms(3 * i);
+        p.una += 1;
+        p.ack(1, ms(50), 200);
+    }
+    assert_eq!(p.world.counters.hystart_train_detect, 0);
+}
+
+#[test]
+fn hystart_is_quiet_below_sixteen_segments() {
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+    for i in 0..100 {
+        p.world.now = Instant::from_millis(i);
+        p.ack(0, ms(if i < 10 { 10 } else { 100 }), 20);
+    }
+    assert_eq!(p.cc.ssthresh(), SSTHRESH_INFINITE);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Ack { acked: u32, wait_us: u64, rtt_us: u64 },
+    Lose,
+    TimeOut { in_flight: u32, first: bool },
+    Undo,
+    SetCwnd(u32),
+    Idle(u64),
+    Limited(u32),
+    Start(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (any::<u32>(), 0..1u64 << 40, any::<u64>()).prop_map(|(acked, wait_us, rtt_us)| Op::Ack {
+            acked: acked >> (acked & 31), wait_us: wait_us >> (acked & 31), rtt_us: rtt_us >> (acked & 63),
+        }),
+        2 => Just(Op::Lose),
+        1 => (any::<u32>(), any::<bool>()).prop_map(|(in_flight, first)| Op::TimeOut { in_flight, first }),
+        1 => Just(Op::Undo),
+        1 => any::<u32>().prop_map(Op::SetCwnd),
+        1 => any::<u64>().prop_map(Op::Idle),
+        1 => any::<u32>().prop_map(Op::Limited),
+        1 => any::<u64>().prop_map(Op::Start),
+    ]
+}
+
+proptest! {
+    /// Whatever happens in whatever order, the numbers stay in range and nothing overflows.
+    #[test]
+    fn windows_stay_in_range(ops in proptest::collection::vec(op(), 1..200), cubic in any::<bool>()) {
+        let ops: Vec<Op> = ops;
+        let mut p = Path::new(ALGORITHMS[usize::from(!cubic)], ms(50));
+        for op in ops {
+            let before = (p.cc.cwnd(), p.cc.in_slow_start());
+            match op {
+                Op::Ack { acked, wait_us, rtt_us } => {
+                    p.world.now += Duration::from_micros(wait_us);
+                    p.una = p.una.wrapping_add(acked);
+                    p.ack(acked, Duration::from_micros(rtt_us), p.una.wrapping_add(acked));
+                    prop_assert!(p.cc.cwnd() >= before.0);
+                    prop_assert!(p.cc.cwnd() - before.0 <= acked.saturating_add(1));
+                }
+                Op::Lose => p.cc.on_congestion_event(&mut p.world.cx()),
+                Op::TimeOut { in_flight, first } => p.cc.on_rto(&mut p.world.cx(), in_flight, first),
+                Op::Undo => p.cc.on_undo(),
+                Op::SetCwnd(cwnd) => p.cc.set_cwnd(cwnd),
+                Op::Idle(us) => {
+                    p.cc.on_idle_restart(Duration::from_micros(us), ms(us % 1000), 10);
+                    prop_assert!(p.cc.cwnd() <= before.0);
+                }
+                Op::Limited(used) => p.cc.on_application_limited(used, 10),
+                Op::Start(us) => p.cc.on_transmit_start(&mut p.world.cx(), Duration::from_micros(us)),
+            }
+            prop_assert!((1..=CWND_MAX).contains(&p.cc.cwnd()));
+            prop_assert!(p.cc.ssthresh() >= SSTHRESH_MIN);
+        }
+    }
+}
