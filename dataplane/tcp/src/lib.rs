@@ -24,6 +24,7 @@ pub mod info;
 pub mod listen;
 pub mod params;
 pub mod plan;
+pub mod recv;
 pub mod rtt;
 pub mod segment;
 pub mod seq;
