@@ -1,0 +1,387 @@
+//! Virtual devices: what we know about DPDK's software drivers, and requests for them.
+//!
+//! A request is written as DPDK writes it, `net_af_packet0,iface=veth0`. [`Vdev::prepare`] fills in
+//! the parameters that decide whether a driver is any good, for an MTU and a number of queues.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::error::Error;
+
+/// Largest MTU that a port can have: a frame has to fit one mbuf.
+pub const MTU_MAX: u16 = 65_024;
+/// Smallest MTU that makes sense: what every IPv4 link must carry (RFC 791).
+pub const MTU_MIN: u16 = 68;
+
+/// Link header and one VLAN tag.
+const LINK_HEADER: u32 = 14 + 4;
+/// Kernel's `tpacket2_hdr`, address and alignment before the frame in a ring slot.
+const PACKET_SLOT_HEADER: u32 = 80;
+/// Frames in each `af_packet` ring: below 1024 the kernel drops bursts of a single TCP sender while
+/// this process is not scheduled.
+const PACKET_FRAMES: u32 = 4096;
+/// Contiguous memory that the kernel is asked for per block of an `af_packet` ring.
+const PACKET_BLOCK: u32 = 65_536;
+const PAGE: u32 = 4096;
+
+/// What the driver wants with the interface named by `iface=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// No such parameter.
+    None,
+    /// It must exist and be up.
+    Existing,
+    /// The driver makes it.
+    Created,
+}
+
+/// A driver of software devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// DPDK's name, without the number.
+    pub name: &'static str,
+    /// Largest MTU.
+    pub mtu_max: u16,
+    /// Use of `iface=`.
+    pub interface: Interface,
+    /// Needs CAP_NET_RAW to open its socket.
+    pub needs_net_raw: bool,
+    /// Needs CAP_NET_ADMIN.
+    pub needs_net_admin: bool,
+    /// What it is for, in a few words.
+    pub purpose: &'static str,
+}
+
+const PLAIN: Driver = Driver {
+    name: "",
+    mtu_max: MTU_MAX,
+    interface: Interface::None,
+    needs_net_raw: false,
+    needs_net_admin: false,
+    purpose: "",
+};
+
+/// The drivers that we know and test, and those that are passed on.
+pub const DRIVERS: [Driver; 11] = [
+    Driver {
+        name: "net_af_packet",
+        interface: Interface::Existing,
+        needs_net_raw: true,
+        purpose: "any kernel interface",
+        ..PLAIN
+    },
+    Driver {
+        name: "net_af_xdp",
+        mtu_max: 3542,
+        interface: Interface::Existing,
+        needs_net_raw: true,
+        needs_net_admin: true,
+        purpose: "any kernel interface, faster for small frames",
+    },
+    Driver {
+        name: "net_tap",
+        mtu_max: 1500,
+        interface: Interface::Created,
+        needs_net_admin: true,
+        purpose: "an interface of its own towards the kernel",
+        ..PLAIN
+    },
+    Driver { name: "net_memif", purpose: "another process, through shared memory", ..PLAIN },
+    Driver { name: "net_ring", purpose: "another stack in this process", ..PLAIN },
+    Driver { name: "net_null", purpose: "nobody: frames from nowhere to nowhere", ..PLAIN },
+    Driver { name: "net_pcap", purpose: "replay and record", ..PLAIN },
+    Driver { name: "net_vhost", purpose: "a virtual machine", ..PLAIN },
+    Driver { name: "net_virtio_user", purpose: "a vhost backend", ..PLAIN },
+    Driver { name: "net_bonding", purpose: "several ports as one", ..PLAIN },
+    Driver { name: "net_failsafe", purpose: "a port that may disappear", ..PLAIN },
+];
+
+impl Driver {
+    /// The driver of the device called `name`, such as `net_null` for `net_null0`.
+    pub fn of(name: &str) -> Option<&'static Self> {
+        // The longest name that fits: one driver's name may begin another's.
+        DRIVERS.iter().filter(|d| name.starts_with(d.name)).max_by_key(|d| d.name.len())
+    }
+}
+
+/// A request for a virtual device.
+///
+/// ```
+/// use dpdk::Vdev;
+/// let vdev: Vdev = "net_af_packet0,iface=veth0".parse()?;
+/// assert_eq!(vdev.name(), "net_af_packet0");
+/// assert_eq!(vdev.interface(), Some("veth0"));
+/// let vdev = vdev.prepare(1500, 1)?;
+/// assert_eq!(
+///     vdev.to_string(),
+///     "net_af_packet0,iface=veth0,qpairs=1,framesz=2048,blocksz=65536,framecnt=4096"
+/// );
+/// # Ok::<(), dpdk::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vdev {
+    name: String,
+    driver: &'static Driver,
+    args: Vec<(String, Option<String>)>,
+}
+
+impl FromStr for Vdev {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut parts = text.split(',').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let what = || format!("cannot use the virtual device \"{text}\"");
+        if text.contains(['\0', '\n']) {
+            return Err(Error::configuration(what(), "it contains a control character"));
+        }
+        let Some(driver) = Driver::of(name) else { return Err(unknown_driver(name)) };
+        // DPDK tells devices of one driver apart by what follows the driver's name.
+        if name.len() == driver.name.len() {
+            return Err(Error::configuration(what(), "the name lacks a number")
+                .help(format!("try: {name}0{}", &text[name.len()..])));
+        }
+        let mut args = Vec::new();
+        for part in parts.filter(|p| !p.is_empty()) {
+            let (key, value) = match part.split_once('=') {
+                Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+                None => (part.to_owned(), None),
+            };
+            args.push((key, value));
+        }
+        Ok(Self { name: name.to_owned(), driver, args })
+    }
+}
+
+fn unknown_driver(name: &str) -> Error {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let nearest = DRIVERS
+        .iter()
+        .map(|d| (strsim::jaro_winkler(stem, d.name), d.name))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let mut error = Error::configuration(
+        format!("cannot use the virtual device \"{name}\""),
+        "there is no such driver",
+    );
+    if let Some((likeness, nearest)) = nearest
+        && likeness > 0.8
+    {
+        error = error.help(format!("did you mean {nearest}0?"));
+    }
+    let names: Vec<&str> = DRIVERS.iter().map(|d| d.name).collect();
+    error.help(format!("drivers: {}", names.join(" ")))
+}
+
+impl fmt::Display for Vdev {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (key, value) in &self.args {
+            match value {
+                Some(value) => write!(f, ",{key}={value}")?,
+                None => write!(f, ",{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Vdev {
+    /// The device's name, which becomes the port's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
+    /// The value of a parameter.
+    pub fn arg(&self, key: &str) -> Option<&str> {
+        self.args.iter().find(|(k, _)| k == key).and_then(|(_, v)| v.as_deref())
+    }
+
+    /// The kernel interface that the device uses or makes.
+    pub fn interface(&self) -> Option<&str> {
+        (self.driver.interface != Interface::None).then(|| self.arg("iface")).flatten()
+    }
+
+    /// The request completed for packets of `mtu` bytes and `queues` queue pairs. What the user has
+    /// given stays, and is checked.
+    pub fn prepare(mut self, mtu: u16, queues: u16) -> Result<Self, Error> {
+        let what = format!("cannot use {}", self.name);
+        check_mtu(&what, self.driver, mtu)?;
+        if self.driver.interface == Interface::Existing && self.arg("iface").is_none() {
+            return Err(Error::configuration(what, "it needs the name of an interface")
+                .help(format!("try: --vdev {},iface=eth0", self.name)));
+        }
+        match self.driver.name {
+            "net_af_packet" => {
+                self.set_default("qpairs", u32::from(queues));
+                self.packet_rings(&what, mtu)?;
+            }
+            "net_af_xdp" => self.set_default("queue_count", u32::from(queues)),
+            _ => {}
+        }
+        Ok(self)
+    }
+
+    /// Bytes that a mbuf must offer behind its headroom for this device; zero: no wish.
+    pub(crate) fn min_room(&self) -> u32 {
+        // The driver refuses queues whose mbufs are smaller than a slot of its ring.
+        if self.driver.name == "net_af_packet" { self.number("framesz").unwrap_or(0) } else { 0 }
+    }
+
+    /// Frames that the driver's transmit ring holds, where that is ours to say.
+    pub(crate) fn tx_ring(&self) -> Option<u16> {
+        if self.driver.name != "net_af_packet" {
+            return None;
+        }
+        self.number("framecnt").map(|n| u16::try_from(n).unwrap_or(u16::MAX))
+    }
+
+    fn number(&self, key: &str) -> Option<u32> {
+        self.arg(key)?.parse().ok()
+    }
+
+    fn set_default(&mut self, key: &str, value: u32) {
+        if !self.args.iter().any(|(k, _)| k == key) {
+            self.args.push((key.to_owned(), Some(value.to_string())));
+        }
+    }
+
+    /// The memory-mapped rings of `af_packet`. The driver computes the address of slot *i* as
+    /// `i * framesz`, so slots must fill blocks without a gap; the kernel wants whole pages.
+    fn packet_rings(&mut self, what: &str, mtu: u16) -> Result<(), Error> {
+        let needed = u32::from(mtu) + LINK_HEADER + PACKET_SLOT_HEADER;
+        // Powers of two up to a page, whole KiB above: a 9000-byte frame needs 9 KiB, not 16.
+        let frame = if needed <= PAGE {
+            needed.next_power_of_two().max(2048)
+        } else {
+            needed.next_multiple_of(1024)
+        };
+        self.set_default("framesz", frame);
+        let frame = self.positive(what, "framesz")?;
+        if frame < needed {
+            return Err(Error::configuration(
+                what,
+                format!("framesz={frame} is too small for an MTU of {mtu}"),
+            )
+            .help(format!("framesz must be at least {needed}; leave it out to have it chosen")));
+        }
+        // The largest multiple of frame and page within the usual block, else the smallest.
+        let unit = lcm(frame, PAGE);
+        self.set_default("blocksz", (PACKET_BLOCK / unit).max(1).saturating_mul(unit));
+        let block = self.positive(what, "blocksz")?;
+        if block % PAGE != 0 || block % frame != 0 {
+            return Err(Error::configuration(
+                what,
+                format!("blocksz={block} is not a multiple of {PAGE} and of framesz={frame}"),
+            )
+            .help("leave blocksz out to have it chosen"));
+        }
+        let per_block = block / frame;
+        self.set_default("framecnt", PACKET_FRAMES.next_multiple_of(per_block));
+        let count = self.positive(what, "framecnt")?;
+        if count % per_block != 0 {
+            return Err(Error::configuration(
+                what,
+                format!("framecnt={count} is not a multiple of blocksz/framesz={per_block}"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn positive(&self, what: &str, key: &str) -> Result<u32, Error> {
+        self.number(key).filter(|&n| n > 0).ok_or_else(|| {
+            let value = self.arg(key).unwrap_or_default();
+            Error::configuration(what, format!("{key}={value} is not a positive number"))
+        })
+    }
+}
+
+/// Whether `driver` carries packets of `mtu` bytes.
+fn check_mtu(what: &str, driver: &Driver, mtu: u16) -> Result<(), Error> {
+    if !(MTU_MIN..=MTU_MAX).contains(&mtu) {
+        return Err(Error::configuration(
+            what,
+            format!("an MTU of {mtu} is outside of {MTU_MIN}..{MTU_MAX}"),
+        ));
+    }
+    if mtu > driver.mtu_max {
+        return Err(Error::unsupported(
+            what,
+            format!("{} carries an MTU of at most {}, not {mtu}", driver.name, driver.mtu_max),
+        )
+        .help("for jumbo frames use net_af_packet, net_memif, net_ring or net_null"));
+    }
+    Ok(())
+}
+
+fn lcm(a: u32, b: u32) -> u32 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).saturating_mul(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepared(text: &str, mtu: u16) -> Result<String, Error> {
+        text.parse::<Vdev>()?.prepare(mtu, 1).map(|v| v.to_string())
+    }
+
+    #[test]
+    fn rings_fill_blocks_of_whole_pages_for_every_mtu() {
+        for mtu in (MTU_MIN..=MTU_MAX).step_by(97).chain([1500, 1968, 4000, 9000, MTU_MAX]) {
+            let v = "net_af_packet0,iface=x".parse::<Vdev>().unwrap().prepare(mtu, 2).unwrap();
+            let get = |k| v.number(k).unwrap();
+            let (frame, block, count) = (get("framesz"), get("blocksz"), get("framecnt"));
+            assert!(frame >= u32::from(mtu) + LINK_HEADER + PACKET_SLOT_HEADER, "{v}");
+            assert!(block % PAGE == 0 && block % frame == 0, "{v}");
+            assert!(count % (block / frame) == 0 && count >= 1024, "{v}");
+            assert_eq!(get("qpairs"), 2);
+        }
+    }
+
+    #[test]
+    fn what_the_user_gives_stays() {
+        let text = "net_af_packet0,iface=veth0,framesz=16384,framecnt=512,qdisc_bypass=1";
+        let full = prepared(text, 9000).unwrap();
+        assert_eq!(full, format!("{text},qpairs=1,blocksz=65536"));
+        assert_eq!(prepared("net_null0,copy=1", 9000).unwrap(), "net_null0,copy=1");
+    }
+
+    #[test]
+    fn small_slots_and_ragged_blocks_are_refused() {
+        let e = prepared("net_af_packet0,iface=v,framesz=2048", 9000).unwrap_err();
+        assert!(e.why.contains("too small"), "{e}");
+        let e = prepared("net_af_packet0,iface=v,blocksz=5000", 1500).unwrap_err();
+        assert!(e.why.contains("multiple"), "{e}");
+        let e = prepared("net_af_packet0,iface=v,framecnt=x", 1500).unwrap_err();
+        assert!(e.why.contains("positive"), "{e}");
+    }
+
+    #[test]
+    fn unknown_drivers_are_answered_with_the_nearest_name() {
+        let e = "net_afpacket0,iface=v".parse::<Vdev>().unwrap_err();
+        assert_eq!(e.help[0], "did you mean net_af_packet0?");
+        assert!(e.help[1].contains("net_memif"));
+        let e = "qqq".parse::<Vdev>().unwrap_err();
+        assert_eq!(e.help.len(), 1);
+        let e = "net_tap,iface=t".parse::<Vdev>().unwrap_err();
+        assert_eq!(e.help[0], "try: net_tap0,iface=t");
+    }
+
+    #[test]
+    fn jumbo_frames_are_refused_where_the_driver_cannot() {
+        for name in ["net_tap0", "net_af_xdp0,iface=v"] {
+            let e = prepared(name, 9000).unwrap_err();
+            assert_eq!(e.kind, crate::ErrorKind::Unsupported);
+        }
+        assert!(prepared("net_af_packet0", 1500).is_err());
+    }
+}
