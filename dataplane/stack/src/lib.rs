@@ -10,12 +10,20 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod app;
 pub mod command;
 pub mod counters;
 pub mod params;
 pub mod stack;
+
+// Tables and queues, free of each other.
+pub mod arena;
+pub mod conns;
+pub mod demux;
+pub mod wheel;
 
 pub use app::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv};
 pub use command::{Command, ConnRow, Outgoing, Snapshot, Turn};
