@@ -36,13 +36,13 @@ need_packages() {
     [ -n "$missing" ] || return 0
     # shellcheck disable=SC2086
     if is_root; then
-        printf '    installing: %s\n' "$(echo $missing)"
+        printf '    installing: %s\n' "${missing//$'\n'/ }"
         export DEBIAN_FRONTEND=noninteractive
         { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing; } >"${TMPDIR:-/tmp}/millrace-apt.$$" 2>&1 ||
-            { tail -n 5 "${TMPDIR:-/tmp}/millrace-apt.$$" >&2; die 3 "apt-get could not install: $(echo $missing)"; }
+            { tail -n 5 "${TMPDIR:-/tmp}/millrace-apt.$$" >&2; die 3 "apt-get could not install: ${missing//$'\n'/ }"; }
         rm -f "${TMPDIR:-/tmp}/millrace-apt.$$"
     else
-        die 3 "packages are missing; as root: apt-get install -y $(echo $missing)"
+        die 3 "packages are missing; as root: apt-get install -y ${missing//$'\n'/ }"
     fi
 }
 
@@ -61,10 +61,12 @@ need_rust() {
     fi
 }
 
-# make_network TAG MTU: a namespace with both ends of a veth pair; removed at exit.
+# make_network TAG MTU: a namespace for the kernel's end of a veth pair and one for ours, so that
+# several runs do not disturb each other; removed at exit.
 make_network() {
     local tag=$1 mtu=$2
     ns=millrace-$tag-$$
+    ns_us=$ns-us
     us=mr$$u
     them=mr$$k
     tmp=$(mktemp -d)
@@ -72,27 +74,30 @@ make_network() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     ip netns add "$ns"
-    ip -n "$ns" link add "$us" type veth peer name "$them"
-    ip netns exec "$ns" sysctl -q -w "net.ipv6.conf.$us.disable_ipv6=1" "net.ipv6.conf.$them.accept_dad=0" \
-        net.ipv4.tcp_no_metrics_save=1
+    ip netns add "$ns_us"
+    ip -n "$ns" link add "$them" type veth peer name "$us" netns "$ns_us"
+    ip netns exec "$ns_us" sysctl -q -w "net.ipv6.conf.$us.disable_ipv6=1"
+    ip netns exec "$ns" sysctl -q -w net.ipv4.tcp_no_metrics_save=1
     ip -n "$ns" addr add "$KERNEL_IP4/24" dev "$them"
     ip -n "$ns" addr add "$KERNEL_IP6/64" dev "$them" nodad
-    ip -n "$ns" link set "$us" mtu "$mtu" up
+    ip -n "$ns_us" link set "$us" mtu "$mtu" up
     ip -n "$ns" link set "$them" mtu "$mtu" up
     ip -n "$ns" link set lo up
     # A veth peer leaves checksums and segmentation to hardware that is not there.
-    local end
-    for end in "$us" "$them"; do
-        ip netns exec "$ns" ethtool -K "$end" tso off gso off gro off tx off rx off >/dev/null 2>&1 || true
-    done
+    no_offloads "$ns_us" "$us"
+    no_offloads "$ns" "$them"
 }
 
+no_offloads() { ip netns exec "$1" ethtool -K "$2" tso off gso off gro off tx off rx off >/dev/null 2>&1 || true; }
+
 clean_network() {
-    local status=$?
+    local status=$? n
     clear_progress
     [ -z "${server_pid:-}" ] || { kill "$server_pid" 2>/dev/null && wait "$server_pid" 2>/dev/null; } || true
-    ip netns pids "$ns" 2>/dev/null | xargs -r kill -9 2>/dev/null || true
-    ip netns del "$ns" 2>/dev/null || true
+    for n in "$ns" "$ns_us"; do
+        ip netns pids "$n" 2>/dev/null | xargs -r kill -9 2>/dev/null || true
+        ip netns del "$n" 2>/dev/null || true
+    done
     rm -rf "$tmp"
     return "$status"
 }
@@ -101,7 +106,7 @@ clean_network() {
 start_server() {
     local millrace=$1
     shift
-    ip netns exec "$ns" "$millrace" iperf -s --instance "$ns" --vdev "net_af_packet0,iface=$us" \
+    ip netns exec "$ns_us" "$millrace" iperf -s --instance "$ns" --vdev "net_af_packet0,iface=$us" \
         --address "$OUR_IP4/24" --address "$OUR_IP6/64" "$@" >"$tmp/server.log" 2>&1 &
     server_pid=$!
     local i
@@ -133,13 +138,13 @@ device_bound() {
     [ "$frame" -le 1900 ] || { framesz=16384; room=16384; }
     local dev=framesz=$framesz,blocksz=65536,framecnt=2048
     local common=(--no-pci --no-huge --no-shconf --no-telemetry -m 256)
-    local pmd=(-i --nb-cores=1 --total-num-mbufs=8192 --mbuf-size=$room)
+    local pmd=(-i --nb-cores=1 --total-num-mbufs=8192 "--mbuf-size=$room")
     { printf 'set fwd rxonly\nstart\n'; sleep 4; printf 'show port stats all\n'; sleep 2; printf 'show port stats all\nstop\nquit\n'; } |
         ip netns exec "$ns" dpdk-testpmd --lcores 0@1,1@1 "${common[@]}" --file-prefix "$ns-rx" \
             --vdev "net_af_packet0,iface=$them,$dev" -- "${pmd[@]}" >"$tmp/rx.log" 2>&1 &
     local rx=$!
     { sleep 1; printf 'set fwd txonly\nset txpkts %s\nstart\n' "$frame"; sleep 6; printf 'stop\nquit\n'; } |
-        ip netns exec "$ns" dpdk-testpmd --lcores 0@0,1@0 "${common[@]}" --file-prefix "$ns-tx" \
+        ip netns exec "$ns_us" dpdk-testpmd --lcores 0@0,1@0 "${common[@]}" --file-prefix "$ns-tx" \
             --vdev "net_af_packet1,iface=$us,$dev" -- "${pmd[@]}" >"$tmp/tx.log" 2>&1 || true
     wait $rx || true
     awk -v payload="$payload" '/Rx-pps:/ { pps = $2 } END { printf "%.2f\n", pps * payload * 8 / 1e9 }' "$tmp/rx.log"
