@@ -22,6 +22,7 @@ pub mod event;
 pub mod handshake;
 pub mod info;
 pub mod listen;
+pub mod mss;
 pub mod params;
 pub mod plan;
 pub mod recv;
@@ -32,6 +33,8 @@ pub mod state;
 #[cfg(test)]
 mod testing;
 pub mod time_wait;
+pub mod timestamp;
+pub mod window;
 
 pub use connection::{Connection, Disposition, Keep, Opening, reset_for};
 pub use counters::TcpCounters;
@@ -45,7 +48,8 @@ pub use rtt::{Estimator, Rto, backoff_time};
 pub use segment::{SegOptions, Segment};
 pub use seq::{SeqNum, SeqRange};
 pub use state::State;
-pub use time_wait::{TimeWait, TimeWaitInput};
+pub use time_wait::{TimeWait, TimeWaitInput, TimeWaitSeed};
+pub use window::WindowScale;
 
 use base::{Instant, Random};
 
