@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpdk_sys as sys;
 
 use crate::error::{Error, errno_text, last_errno};
+use crate::host::Host;
 use crate::log;
+use crate::preflight;
 use crate::vdev::Vdev;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -122,6 +124,10 @@ impl Eal {
     pub fn init(config: &EalConfig) -> Result<Self, Error> {
         const WHAT: &str = "cannot start DPDK";
         check_version()?;
+        let host = Host::probe();
+        if let Some(error) = preflight::check(&host, config).into_iter().next() {
+            return Err(error);
+        }
         let affinity = Affinity::of_this_thread();
         let args = config.args(&affinity.cpus());
         if TAKEN.swap(true, Ordering::SeqCst) {
@@ -131,6 +137,9 @@ impl Eal {
         let mark = log::mark();
         let code = eal_init(&args);
         affinity.restore();
+        // With neither shared configuration nor files of pages the directory stays empty; without
+        // this, every run would leave one behind. It fails where there are files, as it should.
+        let _ = std::fs::remove_dir(host.eal_directory(&config.file_prefix));
         if code < 0 {
             return Err(Error::environment(WHAT, last_words(mark))
                 .help(format!("EAL was called with: {}", args.join(" ")))

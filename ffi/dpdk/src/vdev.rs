@@ -123,6 +123,8 @@ pub struct Vdev {
     name: String,
     driver: &'static Driver,
     args: Vec<(String, Option<String>)>,
+    /// What it was prepared for.
+    mtu: Option<u16>,
 }
 
 impl FromStr for Vdev {
@@ -149,7 +151,7 @@ impl FromStr for Vdev {
             };
             args.push((key, value));
         }
-        Ok(Self { name: name.to_owned(), driver, args })
+        Ok(Self { name: name.to_owned(), driver, args, mtu: None })
     }
 }
 
@@ -223,7 +225,13 @@ impl Vdev {
             "net_af_xdp" => self.set_default("queue_count", u32::from(queues)),
             _ => {}
         }
+        self.mtu = Some(mtu);
         Ok(self)
+    }
+
+    /// The MTU that it was prepared for.
+    pub fn mtu(&self) -> Option<u16> {
+        self.mtu
     }
 
     /// Bytes that a mbuf must offer behind its headroom for this device; zero: no wish.

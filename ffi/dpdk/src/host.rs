@@ -1,0 +1,167 @@
+//! Facts about the machine, gathered once, so that the checks on them are plain functions that a
+//! test can give any machine to.
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::path::PathBuf;
+
+/// A kernel network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelInterface {
+    /// Name.
+    pub name: String,
+    /// Administratively up.
+    pub up: bool,
+    /// Its MTU in bytes; zero: not known.
+    pub mtu: u32,
+}
+
+/// What matters about the machine and this process.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Where `/sys`, `/proc`, `/var` are found: `/` but in tests.
+    pub root: PathBuf,
+    /// Interfaces of this process's network namespace.
+    pub interfaces: Vec<KernelInterface>,
+    /// Effective capabilities, one bit each.
+    pub capabilities: u64,
+    /// Whether the effective user is root.
+    pub is_root: bool,
+    /// `RUNTIME_DIRECTORY`, which systemd sets.
+    pub runtime_directory: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`.
+    pub xdg_runtime_dir: Option<PathBuf>,
+}
+
+impl Host {
+    /// This machine and this process.
+    pub fn probe() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let capabilities = status
+            .lines()
+            .find_map(|l| l.strip_prefix("CapEff:"))
+            .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+            .unwrap_or(0);
+        let dir = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        Self {
+            root: PathBuf::from("/"),
+            interfaces: interfaces(),
+            capabilities,
+            // SAFETY: has no arguments and cannot fail.
+            is_root: unsafe { libc::geteuid() } == 0,
+            runtime_directory: dir("RUNTIME_DIRECTORY"),
+            xdg_runtime_dir: dir("XDG_RUNTIME_DIR"),
+        }
+    }
+
+    /// The interface called `name`.
+    pub fn interface(&self, name: &str) -> Option<&KernelInterface> {
+        self.interfaces.iter().find(|i| i.name == name)
+    }
+
+    /// The path `path`, given without its leading slash, on this host.
+    pub(crate) fn path(&self, path: impl AsRef<std::path::Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// Where EAL keeps the files of `prefix`, in its order of preference.
+    pub fn eal_directory(&self, prefix: &str) -> PathBuf {
+        let base = match (&self.runtime_directory, &self.xdg_runtime_dir) {
+            (Some(dir), _) => dir.clone(),
+            (None, _) if self.is_root => PathBuf::from("/var/run"),
+            (None, Some(dir)) => dir.clone(),
+            (None, None) => PathBuf::from("/tmp"),
+        };
+        self.path(base).join("dpdk").join(prefix)
+    }
+}
+
+/// The interfaces of the network namespace of this thread. By system call: `/sys/class/net` shows
+/// the namespace in which it was mounted.
+fn interfaces() -> Vec<KernelInterface> {
+    let mut out = Vec::new();
+    // SAFETY: no arguments; the result is null or an array that is given back below.
+    let list = unsafe { libc::if_nameindex() };
+    if list.is_null() {
+        return out;
+    }
+    // SAFETY: plain arguments.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    for i in 0.. {
+        // SAFETY: the array ends with an entry whose index is zero, at which the loop ends.
+        let entry = unsafe { &*list.add(i) };
+        if entry.if_index == 0 || entry.if_name.is_null() {
+            break;
+        }
+        // SAFETY: a NUL-terminated name, valid until the list is freed.
+        let name = unsafe { CStr::from_ptr(entry.if_name) }.to_owned();
+        out.push(KernelInterface {
+            up: flags(socket, &name).is_some_and(|f| f & libc::IFF_UP as u32 != 0),
+            mtu: mtu(socket, &name).unwrap_or(0),
+            name: name.to_string_lossy().into_owned(),
+        });
+    }
+    // SAFETY: the list that `if_nameindex` returned and a descriptor that is ours (-1 is refused).
+    unsafe {
+        libc::if_freenameindex(list);
+        libc::close(socket);
+    }
+    out
+}
+
+fn request(name: &CString) -> libc::ifreq {
+    // SAFETY: a struct of numbers and bytes, for which zero is valid.
+    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.to_bytes()) {
+        *to = *from as libc::c_char;
+    }
+    request
+}
+
+fn flags(socket: libc::c_int, name: &CString) -> Option<u32> {
+    let mut request = request(name);
+    // SAFETY: the kernel reads the name and writes the flags into the request.
+    let ok = unsafe { libc::ioctl(socket, libc::SIOCGIFFLAGS as _, &raw mut request) } == 0;
+    // SAFETY: on success the kernel has filled in this member; all are plain numbers anyway.
+    ok.then(|| u32::from(unsafe { request.ifr_ifru.ifru_flags } as u16))
+}
+
+fn mtu(socket: libc::c_int, name: &CString) -> Option<u32> {
+    let mut request = request(name);
+    // SAFETY: the kernel reads the name and writes the MTU into the request.
+    let ok = unsafe { libc::ioctl(socket, libc::SIOCGIFMTU as _, &raw mut request) } == 0;
+    // SAFETY: on success the kernel has filled in this member; all are plain numbers anyway.
+    ok.then(|| u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_loopback() {
+        let host = Host::probe();
+        let lo = host.interface("lo").expect("every namespace has one");
+        assert!(lo.mtu >= 1500);
+    }
+
+    #[test]
+    fn directories_in_the_order_of_eal() {
+        let mut host = Host {
+            root: "/".into(),
+            interfaces: Vec::new(),
+            capabilities: 0,
+            is_root: true,
+            runtime_directory: Some("/run/svc".into()),
+            xdg_runtime_dir: Some("/run/user/7".into()),
+        };
+        assert_eq!(host.eal_directory("x"), PathBuf::from("/run/svc/dpdk/x"));
+        host.runtime_directory = None;
+        assert_eq!(host.eal_directory("x"), PathBuf::from("/var/run/dpdk/x"));
+        host.is_root = false;
+        assert_eq!(host.eal_directory("x"), PathBuf::from("/run/user/7/dpdk/x"));
+        host.xdg_runtime_dir = None;
+        assert_eq!(host.eal_directory("x"), PathBuf::from("/tmp/dpdk/x"));
+    }
+}
