@@ -23,7 +23,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
-extern crate alloc;
+#[macro_use]
+extern crate std;
 
 pub mod arp;
 mod bytes;
@@ -64,4 +65,17 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
     /// IPv6: nothing follows.
     pub const NO_NEXT_HEADER: u8 = 59;
+
+    /// Bytes of the smallest header of `protocol`, zero for those that we do not speak. A first
+    /// fragment with less was made to get around filters, RFC 1858 and RFC 7112.
+    #[inline]
+    pub const fn header_len_min(protocol: u8) -> usize {
+        match protocol {
+            TCP => crate::tcp::HEADER_LEN,
+            UDP => crate::udp::HEADER_LEN,
+            ICMP => crate::icmpv4::HEADER_LEN,
+            ICMPV6 => crate::icmpv6::HEADER_LEN,
+            _ => 0,
+        }
+    }
 }
