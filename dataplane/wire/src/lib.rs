@@ -41,9 +41,6 @@ pub mod quote;
 pub mod tcp;
 pub mod udp;
 
-#[cfg(test)]
-mod tests;
-
 pub use base::{DropReason, TcpFlags};
 pub use ethernet::{EtherType, EthernetHeader, Mac};
 pub use flow::{FlowHasher, FlowKey};
