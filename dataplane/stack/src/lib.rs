@@ -21,8 +21,13 @@ pub mod stack;
 
 // Tables and queues, free of each other.
 pub mod arena;
+pub mod bounded;
 pub mod conns;
 pub mod demux;
+pub mod isn;
+pub mod neighbor;
+pub mod ports;
+pub mod route;
 pub mod wheel;
 
 pub use app::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv};
