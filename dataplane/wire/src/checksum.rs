@@ -24,8 +24,19 @@ pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: usize) -> u32 
 /// The partial sum of an IPv6 pseudo header, RFC 8200 section 8.1. `len` as for [`pseudo_v4`].
 #[inline]
 pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: usize) -> u32 {
-    let addresses: u32 = src.segments().iter().chain(&dst.segments()).map(|&w| u32::from(w)).sum();
-    addresses + u32::from(protocol) + len_sum(len)
+    // Two sums of 32-bit words at most 2^34 each fold to 17 bits.
+    let addresses = address_sum(src) + address_sum(dst);
+    let folded = (addresses >> 32) + ((addresses >> 16) & 0xffff) + (addresses & 0xffff);
+    folded as u32 + u32::from(protocol) + len_sum(len)
+}
+
+/// Sum of an address as 32-bit words, which modulo 65535 is that of its 16-bit words.
+#[inline]
+const fn address_sum(address: Ipv6Addr) -> u64 {
+    const LOW: u64 = 0xffff_ffff;
+    let bits = address.to_bits();
+    let (high, low) = ((bits >> 64) as u64, bits as u64);
+    (high >> 32) + (high & LOW) + (low >> 32) + (low & LOW)
 }
 
 /// The pseudo header of whichever family both addresses have; `None` if they differ.

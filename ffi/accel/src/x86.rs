@@ -74,19 +74,15 @@ unsafe fn run<const COPY: bool>(level: Level, src: &[u8], dst: *mut u8) -> u64 {
             Width::Sse2 => sse2::<COPY>(src, dst),
         }
     };
-    let rest = &src[done..];
-    if COPY {
-        // SAFETY: `done + rest.len()` is `src.len()`, for which `dst` is valid; no overlap.
-        unsafe { core::ptr::copy_nonoverlapping(rest.as_ptr(), dst.add(done), rest.len()) };
-    }
     // Whole blocks were done before, so the rest begins at an even offset.
-    sum + sum_native(rest)
+    sum + sum_native(&src[done..])
 }
 
 macro_rules! variant {
     ($name:ident, $feature:literal, $vector:ty, $lanes:literal, $bytes:literal,
      $load:ident, $store:ident, $add:ident, $and:ident, $shift:ident, $zero:ident, $set:ident) => {
-        /// Sum of all whole blocks of `src` (copied to `dst` with `COPY`), and the bytes done.
+        /// Sum of all whole blocks of `src`, and the bytes in them. With `COPY` all of `src` is
+        /// written to `dst`.
         ///
         /// # Safety
         ///
@@ -118,8 +114,25 @@ macro_rules! variant {
                 add(first, 0);
                 add(first.wrapping_add(BLOCK), 2);
             }
-            for block in single {
+            // Not a loop, which the compiler would turn into a call of memcpy.
+            if let Some(block) = single.first() {
                 add(block.as_ptr(), 0);
+            }
+            if COPY && done < src.len() {
+                match src.last_chunk::<BLOCK>() {
+                    // What is left is written with some bytes before it once more: one load and
+                    // one store in place of a copy of any length.
+                    // SAFETY: the last `BLOCK` bytes of `src` are readable, and as many of `dst`
+                    // writable.
+                    Some(last) => unsafe {
+                        let value = $load(last.as_ptr().cast());
+                        $store(dst.add(src.len() - BLOCK).cast(), value);
+                    },
+                    // SAFETY: `dst` is valid for `src.len()` bytes and does not overlap.
+                    None => unsafe {
+                        core::ptr::copy_nonoverlapping(src.as_ptr(), dst, src.len());
+                    },
+                }
             }
             let total = $add($add(sums[0], sums[1]), $add(sums[2], sums[3]));
             // SAFETY: both types have the same size and every bit pattern is valid.
