@@ -114,11 +114,11 @@ impl fmt::Display for TcpFlags {
             (Self::FIN, "F"),
             (Self::RST, "R"),
             (Self::PSH, "P"),
+            (Self::ACK, "."),
             (Self::URG, "U"),
             (Self::ECE, "E"),
             (Self::CWR, "W"),
             (Self::AE, "e"),
-            (Self::ACK, "."),
         ];
         if self.0 == 0 {
             return f.write_str("none");

@@ -104,6 +104,8 @@ fn tcp_over_ipv4() {
         "IP 10.0.0.1.4000 > 10.0.0.2.80: Flags [.], ack 7, win 512, \
          options [nop,nop,TS val 5 ecr 6,nop,nop,sack 2 {200:300}{400:500}], length 0"
     );
+    let flags = TcpFlags::ACK | TcpFlags::PSH | TcpFlags::URG | TcpFlags::ECE;
+    assert!(show_v4(6, &tcp(flags, TcpOptions::default(), &[])).contains("Flags [P.UE],"));
     let data = tcp(TcpFlags::ACK | TcpFlags::PSH, TcpOptions::default(), b"hello");
     assert_eq!(
         show_v4(6, &data),
