@@ -47,7 +47,7 @@ pub use plan::{Plan, PlanKind, PlanOptions};
 pub use rtt::{Estimator, Rto, backoff_time};
 pub use segment::{SegOptions, Segment};
 pub use seq::{SeqNum, SeqRange};
-pub use state::State;
+pub use state::{State, StateEvent};
 pub use time_wait::{TimeWait, TimeWaitInput, TimeWaitSeed};
 pub use window::WindowScale;
 

@@ -138,3 +138,71 @@ impl fmt::Debug for SeqRange {
         write!(f, "{}..{}", self.start, self.end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn seq(v: u32) -> SeqNum {
+        SeqNum::new(v)
+    }
+
+    #[test]
+    fn order_flips_at_exactly_half_of_the_space() {
+        const HALF: u32 = 1 << 31;
+        for base in [0, 1, HALF - 1, HALF, u32::MAX] {
+            let a = seq(base);
+            assert!(a.before(a.add(1)) && a.before(a.add(HALF - 1)));
+            // At the distance of half, each comes before the other; one more, and the order is
+            // the other way round.
+            assert!(a.before(a.add(HALF)) && a.add(HALF).before(a));
+            assert!(!a.before(a.add(HALF + 1)) && a.add(HALF + 1).before(a));
+        }
+    }
+
+    #[test]
+    fn ranges_cross_the_wrap() {
+        let r = SeqRange::with_len(seq(u32::MAX - 1), 4).unwrap();
+        assert_eq!((r.start(), r.end(), r.len()), (seq(u32::MAX - 1), seq(2), 4));
+        let inside =
+            [(u32::MAX - 2, false), (u32::MAX - 1, true), (0, true), (1, true), (2, false)];
+        for (v, expected) in inside {
+            assert_eq!(r.contains(seq(v)), expected, "{v}");
+        }
+        assert!(SeqRange::new(seq(5), seq(5)).unwrap().is_empty());
+        assert_eq!(SeqRange::new(seq(6), seq(5)), None);
+        assert_eq!(SeqRange::with_len(seq(0), 1 << 31), None);
+    }
+
+    proptest! {
+        #[test]
+        fn laws(v in any::<u32>(), n in any::<u32>(), m in any::<u32>()) {
+            let a = seq(v);
+            prop_assert_eq!(a.add(n).sub(n), a);
+            prop_assert_eq!(a.add(n).add(m), a.add(m).add(n));
+            prop_assert_eq!(a.add(n).distance_from(a), n.cast_signed());
+            prop_assert_eq!(a.add(n).bytes_since(a), if n < 1 << 31 { n } else { 0 });
+            let b = seq(m);
+            prop_assert_eq!(a.before(b), b.after(a));
+            prop_assert_eq!(a.at_or_before(b), !a.after(b));
+            prop_assert_eq!(a.at_or_after(b), !a.before(b));
+            if m.wrapping_sub(v) != 1 << 31 {
+                prop_assert_eq!(usize::from(a.before(b)) + usize::from(a == b) + usize::from(a.after(b)), 1);
+                prop_assert!(a.earlier(b).at_or_before(a.later(b)));
+                prop_assert_eq!(a.later(b), b.later(a));
+                prop_assert_eq!(a.earlier(b), b.earlier(a));
+            }
+            // Nothing depends on where in the space the two lie.
+            prop_assert_eq!(a.add(n).before(b.add(n)), a.before(b));
+        }
+
+        #[test]
+        fn ranges_hold_what_they_say(v in any::<u32>(), len in 0u32..1 << 31, n in any::<u32>()) {
+            let r = SeqRange::with_len(seq(v), len).unwrap();
+            prop_assert_eq!(SeqRange::new(r.start(), r.end()), Some(r));
+            prop_assert_eq!((r.len(), r.is_empty()), (len, len == 0));
+            prop_assert_eq!(r.contains(seq(v).add(n)), n < len);
+        }
+    }
+}
