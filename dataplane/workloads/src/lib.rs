@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Applications that run on a worker and in the simulator alike.
+//!
+//! - [`iperf`]: a client and a server that speak the protocol of iperf3, with its reports.
+//! - [`echo`]: sends back whatever arrives, with back-pressure.
+//! - [`discard`]: takes whatever arrives.
+//!
+//! Each is a [`stack::App`]: run-to-completion callbacks over [`stack::Io`]. There is no I/O, no
+//! thread and no clock here; what a person shall see is published as a value and turned into text
+//! by pure renderers ([`iperf::text`], [`iperf::json`]), so a run in virtual time prints the very
+//! same lines as one on a NIC.
+
+#![forbid(unsafe_code)]
+
+pub mod discard;
+pub mod echo;
+pub mod iperf;
