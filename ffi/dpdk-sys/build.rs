@@ -127,9 +127,8 @@ fn generate(flags: &[String]) {
         .allowlist_type("rte_mbuf")
         .allowlist_type("mr_.*")
         .allowlist_var("MR_.*")
-        // Opaque: only pointers to them cross the boundary.
-        .opaque_type("rte_(device|driver|eth_dev|mempool.*|ring|ring_.*|memzone|bus)")
-        .opaque_type("rte_mbuf_sched");
+        // Only pointers to them cross the boundary; `dpdk` looks into mbufs by `MR_MBUF_AT_*`.
+        .opaque_type("rte_(device|driver|eth_dev|mbuf|mempool.*|ring|ring_.*|memzone|bus)");
     for name in FUNCTIONS {
         builder = builder.allowlist_function(name);
     }

@@ -64,7 +64,23 @@ static const uint64_t MR_MBUF_TX_TCP_SEG = RTE_MBUF_F_TX_TCP_SEG;
 static const uint64_t MR_MBUF_INDIRECT = RTE_MBUF_F_INDIRECT;
 static const uint64_t MR_MBUF_EXTERNAL = RTE_MBUF_F_EXTERNAL;
 
-static const uint32_t MR_MBUF_L2_LEN_BITS = RTE_MBUF_L2_LEN_BITS;
-static const uint32_t MR_MBUF_L3_LEN_BITS = RTE_MBUF_L3_LEN_BITS;
-static const uint32_t MR_MBUF_L4_LEN_BITS = RTE_MBUF_L4_LEN_BITS;
-static const uint32_t MR_MBUF_TSO_SEGSZ_BITS = RTE_MBUF_TSO_SEGSZ_BITS;
+static const uint32_t MR_MBUF_L3_LEN_SHIFT = RTE_MBUF_L3_LEN_OFS;
+static const uint32_t MR_MBUF_L4_LEN_SHIFT = RTE_MBUF_L4_LEN_OFS;
+static const uint32_t MR_MBUF_TSO_SEGSZ_SHIFT = RTE_MBUF_TSO_SEGSZ_OFS;
+static const uint32_t MR_MBUF_OUTL3_LEN_SHIFT = RTE_MBUF_OUTL3_LEN_OFS;
+
+/* Where the fields are, also in releases that nest them in unnamed structs. */
+#define MR_PLACE(name, field) \
+	static const size_t MR_MBUF_AT_##name = offsetof(struct rte_mbuf, field)
+MR_PLACE(BUF_ADDR, buf_addr);
+MR_PLACE(DATA_OFF, data_off);
+MR_PLACE(REFCNT, refcnt);
+MR_PLACE(NB_SEGS, nb_segs);
+MR_PLACE(OL_FLAGS, ol_flags);
+MR_PLACE(PKT_LEN, pkt_len);
+MR_PLACE(DATA_LEN, data_len);
+MR_PLACE(VLAN_TCI, vlan_tci);
+MR_PLACE(RSS, hash);
+MR_PLACE(BUF_LEN, buf_len);
+MR_PLACE(NEXT, next);
+MR_PLACE(TX_OFFLOAD, tx_offload);

@@ -30,7 +30,7 @@ pub use bindings::*;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::mem::{MaybeUninit, offset_of, size_of};
+    use core::mem::{MaybeUninit, size_of};
 
     fn layout() -> mr_layout {
         let mut out = MaybeUninit::uninit();
@@ -45,18 +45,18 @@ mod tests {
     fn bindings_and_c_compiler_agree_on_the_layout() {
         let c = layout();
         assert_eq!(c.mbuf_size, size_of::<rte_mbuf>());
-        assert_eq!(c.buf_addr, offset_of!(rte_mbuf, buf_addr));
-        assert_eq!(c.data_off, offset_of!(rte_mbuf, data_off));
-        assert_eq!(c.refcnt, offset_of!(rte_mbuf, refcnt));
-        assert_eq!(c.nb_segs, offset_of!(rte_mbuf, nb_segs));
-        assert_eq!(c.ol_flags, offset_of!(rte_mbuf, ol_flags));
-        assert_eq!(c.pkt_len, offset_of!(rte_mbuf, pkt_len));
-        assert_eq!(c.data_len, offset_of!(rte_mbuf, data_len));
-        assert_eq!(c.vlan_tci, offset_of!(rte_mbuf, vlan_tci));
-        assert_eq!(c.rss, offset_of!(rte_mbuf, __bindgen_anon_2));
-        assert_eq!(c.buf_len, offset_of!(rte_mbuf, buf_len));
-        assert_eq!(c.next, offset_of!(rte_mbuf, next));
-        assert_eq!(c.tx_offload, offset_of!(rte_mbuf, __bindgen_anon_3));
+        assert_eq!(c.buf_addr, MR_MBUF_AT_BUF_ADDR);
+        assert_eq!(c.data_off, MR_MBUF_AT_DATA_OFF);
+        assert_eq!(c.refcnt, MR_MBUF_AT_REFCNT);
+        assert_eq!(c.nb_segs, MR_MBUF_AT_NB_SEGS);
+        assert_eq!(c.ol_flags, MR_MBUF_AT_OL_FLAGS);
+        assert_eq!(c.pkt_len, MR_MBUF_AT_PKT_LEN);
+        assert_eq!(c.data_len, MR_MBUF_AT_DATA_LEN);
+        assert_eq!(c.vlan_tci, MR_MBUF_AT_VLAN_TCI);
+        assert_eq!(c.rss, MR_MBUF_AT_RSS);
+        assert_eq!(c.buf_len, MR_MBUF_AT_BUF_LEN);
+        assert_eq!(c.next, MR_MBUF_AT_NEXT);
+        assert_eq!(c.tx_offload, MR_MBUF_AT_TX_OFFLOAD);
         assert_eq!(c.eth_conf_size, size_of::<rte_eth_conf>());
         assert_eq!(c.dev_info_size, size_of::<rte_eth_dev_info>());
         assert_eq!(c.stats_size, size_of::<rte_eth_stats>());

@@ -45,23 +45,23 @@ const _: () = {
     assert!(size_of::<Option<Mbuf>>() == size_of::<*mut rte_mbuf>());
     assert!(size_of::<rte_mbuf>() == 128 && align_of::<rte_mbuf>() == 64);
     assert!(size_of::<Segment>() <= size_of::<rte_mbuf>());
-    assert!(offset_of!(Segment, buf_addr) == offset_of!(rte_mbuf, buf_addr));
-    assert!(offset_of!(Segment, data_off) == offset_of!(rte_mbuf, data_off));
-    assert!(offset_of!(Segment, refcnt) == offset_of!(rte_mbuf, refcnt));
-    assert!(offset_of!(Segment, nb_segs) == offset_of!(rte_mbuf, nb_segs));
-    assert!(offset_of!(Segment, ol_flags) == offset_of!(rte_mbuf, ol_flags));
-    assert!(offset_of!(Segment, pkt_len) == offset_of!(rte_mbuf, pkt_len));
-    assert!(offset_of!(Segment, data_len) == offset_of!(rte_mbuf, data_len));
-    assert!(offset_of!(Segment, vlan_tci) == offset_of!(rte_mbuf, vlan_tci));
-    assert!(offset_of!(Segment, hash) == offset_of!(rte_mbuf, __bindgen_anon_2));
-    assert!(offset_of!(Segment, buf_len) == offset_of!(rte_mbuf, buf_len));
-    assert!(offset_of!(Segment, next) == offset_of!(rte_mbuf, next));
-    assert!(offset_of!(Segment, tx_offload) == offset_of!(rte_mbuf, __bindgen_anon_3));
+    assert!(offset_of!(Segment, buf_addr) == sys::MR_MBUF_AT_BUF_ADDR);
+    assert!(offset_of!(Segment, data_off) == sys::MR_MBUF_AT_DATA_OFF);
+    assert!(offset_of!(Segment, refcnt) == sys::MR_MBUF_AT_REFCNT);
+    assert!(offset_of!(Segment, nb_segs) == sys::MR_MBUF_AT_NB_SEGS);
+    assert!(offset_of!(Segment, ol_flags) == sys::MR_MBUF_AT_OL_FLAGS);
+    assert!(offset_of!(Segment, pkt_len) == sys::MR_MBUF_AT_PKT_LEN);
+    assert!(offset_of!(Segment, data_len) == sys::MR_MBUF_AT_DATA_LEN);
+    assert!(offset_of!(Segment, vlan_tci) == sys::MR_MBUF_AT_VLAN_TCI);
+    assert!(offset_of!(Segment, hash) == sys::MR_MBUF_AT_RSS);
+    assert!(offset_of!(Segment, buf_len) == sys::MR_MBUF_AT_BUF_LEN);
+    assert!(offset_of!(Segment, next) == sys::MR_MBUF_AT_NEXT);
+    assert!(offset_of!(Segment, tx_offload) == sys::MR_MBUF_AT_TX_OFFLOAD);
     assert!(offset_of!(Segment, next) == 64, "a received frame touches the first cache line only");
-    // The bit-field of transmit offloads is written as one word.
-    assert!(size_of::<sys::rte_mbuf__bindgen_ty_3>() == 8);
-    assert!(sys::MR_MBUF_L2_LEN_BITS == 7 && sys::MR_MBUF_L3_LEN_BITS == 9);
-    assert!(sys::MR_MBUF_L4_LEN_BITS == 8 && sys::MR_MBUF_TSO_SEGSZ_BITS == 16);
+    // The bit-field of transmit offloads is written as one word; each field has room for its type
+    // but the header lengths, which `tx_lengths` masks.
+    assert!(sys::MR_MBUF_L3_LEN_SHIFT == 7 && sys::MR_MBUF_L4_LEN_SHIFT == 7 + 9);
+    assert!(sys::MR_MBUF_TSO_SEGSZ_SHIFT == 16 + 8 && sys::MR_MBUF_OUTL3_LEN_SHIFT == 24 + 16);
 };
 
 /// Flags that say where the bytes are; all others may be cleared between uses.
@@ -451,18 +451,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offload_word_agrees_with_the_bit_field() {
+    fn lengths_lie_in_their_fields() {
         let meta =
             TxMeta { l2_len: 14, l3_len: 40, l4_len: 32, tso_segment: 1428, ..TxMeta::default() };
-        // SAFETY: all bytes zero is a valid value of this union of integers.
-        let mut union: sys::rte_mbuf__bindgen_ty_3 = unsafe { core::mem::zeroed() };
-        union.tx_offload = tx_lengths(&meta);
-        // SAFETY: both members are plain integers of the same eight bytes.
-        let fields = unsafe { union.__bindgen_anon_1 };
-        assert_eq!(
-            (fields.l2_len(), fields.l3_len(), fields.l4_len(), fields.tso_segsz()),
-            (14, 40, 32, 1428)
-        );
+        assert_eq!(tx_lengths(&meta), 14 | 40 << 7 | 32 << 16 | 1428 << 24);
+        let large = TxMeta { l2_len: 255, l3_len: u16::MAX, ..meta };
+        assert_eq!(tx_lengths(&large) >> 16, 32 | 1428 << 8, "neighbours are not touched");
     }
 
     #[test]

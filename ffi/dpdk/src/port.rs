@@ -18,10 +18,13 @@ use crate::vdev::{Driver, MTU_MAX, MTU_MIN};
 const HEADER_ROOM: u16 = 384;
 /// Segments per frame where the driver states no limit.
 const SEGMENTS_DEFAULT: u8 = 32;
+/// Link header and checksum: what ethdev adds to an MTU for the length of a frame.
+const LINK_OVERHEAD: u32 = 14 + 4;
 /// Link header, two VLAN tags and checksum: what a frame has beyond the MTU.
 const FRAME_OVERHEAD: u32 = 14 + 2 * 4 + 4;
-/// MTU that is told to `af_packet`'s driver: it would set the interface's own and refuses more.
-const PACKET_ETHDEV_MTU: u16 = 1500;
+/// MTU that ethdev is told where the driver states a smaller limit than it has: `af_packet` and
+/// `memif` carry what their slots and our buffers hold.
+const ETHDEV_MTU: u16 = 1500;
 
 /// Ports that somebody holds.
 static OPEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
@@ -312,12 +315,16 @@ impl Port {
         }
         // SAFETY: a configured port with all its queues set up.
         check(&what, "start", unsafe { sys::rte_eth_dev_start(id) })?;
-        if let Err(error) = self.set_filters(&what, config) {
-            // SAFETY: a started port that nobody polls yet.
-            unsafe { sys::rte_eth_dev_stop(id) };
-            return Err(error);
+        let mut missing = missing(config.wanted, granted, config.rx_checksum);
+        match self.set_filters(&what, config) {
+            Ok(filters) => missing.extend(filters),
+            Err(error) => {
+                // SAFETY: a started port that nobody polls yet.
+                unsafe { sys::rte_eth_dev_stop(id) };
+                return Err(error);
+            }
         }
-        Ok((parts, missing(config.wanted, granted, config.rx_checksum), rxd, txd))
+        Ok((parts, missing, rxd, txd))
     }
 
     fn check(&self, what: &str, config: &PortConfig) -> Result<(), Error> {
@@ -346,8 +353,10 @@ impl Port {
         // SAFETY: all bytes zero is the documented default of this struct of numbers, enums with a
         // zero variant and nullable pointers.
         let mut conf: sys::rte_eth_conf = unsafe { core::mem::zeroed() };
-        let is_packet = facts.is_some_and(|d| d.name == "net_af_packet");
-        conf.rxmode.mtu = u32::from(if is_packet { PACKET_ETHDEV_MTU } else { config.mtu });
+        let stated = dev_info(id)?.max_rx_pktlen;
+        let understated = facts.is_some() && stated < u32::from(config.mtu) + LINK_OVERHEAD;
+        conf.rxmode.mtu =
+            u32::from(if understated { config.mtu.min(ETHDEV_MTU) } else { config.mtu });
         conf.rxmode.offloads = rx_bits(granted);
         conf.txmode.offloads = tx_bits(granted);
         if config.queues > 1 && info.rss != 0 {
@@ -383,21 +392,25 @@ impl Port {
         check(what, &format!("transmit queue {queue}"), code)
     }
 
-    fn set_filters(&self, what: &str, config: &PortConfig) -> Result<(), Error> {
+    /// Receive filters; the names of those that the device does not have.
+    fn set_filters(&self, what: &str, config: &PortConfig) -> Result<Vec<&'static str>, Error> {
         let id = self.inner.id;
-        // A device without such filters receives everything anyway.
-        let tolerate = |code: c_int| if code == -libc::ENOTSUP { 0 } else { code };
+        let mut missing = Vec::new();
         if config.promiscuous {
             // SAFETY: a started port.
-            let code = unsafe { sys::rte_eth_promiscuous_enable(id) };
-            check(what, "promiscuous mode", tolerate(code))?;
+            match unsafe { sys::rte_eth_promiscuous_enable(id) } {
+                code if code == -libc::ENOTSUP => missing.push("promiscuous"),
+                code => check(what, "promiscuous mode", code)?,
+            }
         }
-        if config.all_multicast {
+        if config.all_multicast && !config.promiscuous {
             // SAFETY: a started port.
-            let code = unsafe { sys::rte_eth_allmulticast_enable(id) };
-            check(what, "all-multicast mode", tolerate(code))?;
+            match unsafe { sys::rte_eth_allmulticast_enable(id) } {
+                code if code == -libc::ENOTSUP => missing.push("all-multicast"),
+                code => check(what, "all-multicast mode", code)?,
+            }
         }
-        Ok(())
+        Ok(missing)
     }
 
     /// Flags of received mbufs that mean something.
@@ -511,12 +524,8 @@ fn port_info(id: u16) -> Result<PortInfo, Error> {
     };
     // SAFETY: takes any number.
     let socket = unsafe { sys::rte_eth_dev_socket_id(id) };
-    // The driver of `af_packet` speaks of the interface's MTU, not of what its slots hold.
-    let mtu_max = match Driver::of(&name) {
-        Some(known) if known.name == "net_af_packet" => known.mtu_max,
-        Some(known) => known.mtu_max.min(d.max_mtu),
-        None => d.max_mtu.min(MTU_MAX),
-    };
+    // What our own drivers carry is known from trying; what they state is often less.
+    let mtu_max = Driver::of(&name).map_or(d.max_mtu.min(MTU_MAX), |known| known.mtu_max);
     Ok(PortInfo {
         name,
         driver,
