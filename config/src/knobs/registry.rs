@@ -60,6 +60,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether the value differs from the default and nothing uses it.
+    pub fn is_idle(&self, profile: Profile) -> bool {
+        matches!(self.knob.effect, Effect::Stored)
+            && self.new != self.knob.default_value(profile).to_string()
+    }
+
     /// Whether workers need new parameters.
     pub fn reaches_workers(&self) -> bool {
         matches!(self.knob.effect, Effect::Params { .. }) && self.old != self.new
@@ -148,6 +154,12 @@ impl Knobs {
     /// The value of a knob as text, several numbers with tabs between them.
     pub fn get(&self, name: &str) -> Result<String, KnobError> {
         Ok(self.values[find(name)?].0.to_string())
+    }
+
+    /// The value of row `index`, and where it came from.
+    pub(crate) fn at(&self, index: usize) -> (&Value, Source) {
+        let (value, source) = &self.values[index];
+        (value, *source)
     }
 
     /// The value of a knob.
@@ -266,9 +278,7 @@ impl Knobs {
                 .warnings
                 .push(format!("{}: at 0 a finished search begins again at once", knob.name));
         }
-        if matches!(knob.effect, Effect::Stored)
-            && change.new != knob.default_value(self.profile).to_string()
-        {
+        if change.is_idle(self.profile) {
             change
                 .warnings
                 .push(format!("{}: the value is kept, but nothing uses it yet", knob.name));

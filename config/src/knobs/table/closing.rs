@@ -32,9 +32,9 @@ pub(super) const ROWS: &[Knob] = &[
          nothing is left to reuse.")
         .active(|p, v| p.tcp.tw_reuse_delay = Duration::from_millis(to_u64(v.int())),
             |p| Value::Int(from_u128(p.tcp.tw_reuse_delay.as_millis()))),
-    Knob::int("net.ipv4.tcp_max_tw_buckets", 0, I32_MAX, 16_384, Unit::Count,
+    Knob::int("net.ipv4.tcp_max_tw_buckets", 0, 1 << 24, 16_384, Unit::Count,
         "TIME-WAIT records of one worker at most (also `time_wait` in `[limits]`); beyond it connections end \
-         without TIME-WAIT. At 0 none have it; records cost 64 bytes each, reserved at start.")
+         without TIME-WAIT. At 0 none have it; records cost 64 bytes each, reserved at start. (Linux takes any number.)")
         .limit(|l, v| l.time_wait = to_u32(v.int()), |l| Value::Int(l.time_wait.into())),
     Knob::switch("net.ipv4.tcp_rfc1337", 0,
         "Ignore resets in TIME-WAIT, RFC 1337. On prevents that an old duplicate ends it early; off frees \
