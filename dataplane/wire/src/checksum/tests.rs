@@ -34,7 +34,9 @@ fn verify_stops_at_the_length_and_needs_all_of_it() {
     assert!(verify(0, whole, 4));
     assert!(!verify(0, whole, 3));
     assert!(!verify(0, whole, 5));
-    assert!(!verify(0, whole, 6), "shorter than it claims");
+    let right: [&[u8]; 2] = [&[0x12, 0x34], &[0xed, 0xcb]];
+    assert!(verify(0, right, 4));
+    assert!(!verify(0, right, 6), "shorter than it claims");
     assert!(!verify(0, [[0u8; 4].as_slice()], 4), "all zero has no valid checksum");
 }
 

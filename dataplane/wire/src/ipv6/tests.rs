@@ -107,6 +107,16 @@ fn h32_chain_that_ends_inside_a_header() {
         let bytes = packet(DESTINATION_OPTIONS, &two[..len]);
         assert_eq!(reason(&bytes), DropReason::Ip6Extension, "{len}");
     }
+    let mut long = [0; 16];
+    long[..4].copy_from_slice(&[TCP, 1, 1, 12]);
+    for len in 8..16 {
+        let bytes = packet(DESTINATION_OPTIONS, &long[..len]);
+        assert_eq!(reason(&bytes), DropReason::Ip6Extension, "{len} of a header of 16");
+        // Padding behind the packet does not complete it.
+        let padded = [&bytes[..], &[0; 30]].concat();
+        assert_eq!(reason(&padded), DropReason::Ip6Extension, "{len} of a header of 16, padded");
+    }
+    assert_eq!(good(&packet(DESTINATION_OPTIONS, &long)).protocol, TCP);
     // Ending right after the extension headers is fine here; the transport finds itself missing.
     assert_eq!(good(&packet(DESTINATION_OPTIONS, &two)).transport_len, 0);
 }
