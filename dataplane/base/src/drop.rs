@@ -86,6 +86,8 @@ drop_reasons! {
     FragmentTiny => "frag_tiny",
     /// Fragments overlap: the whole datagram is discarded, RFC 5722.
     FragmentOverlap => "frag_overlap",
+    /// Fragment that has come already.
+    FragmentDuplicate => "frag_duplicate",
     /// Reassembly table or its memory is full.
     FragmentLimit => "frag_limit",
     /// Datagram not completed in time.

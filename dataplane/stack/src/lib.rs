@@ -24,9 +24,11 @@ pub mod arena;
 pub mod bounded;
 pub mod conns;
 pub mod demux;
+pub mod icmp_limit;
 pub mod isn;
 pub mod neighbor;
 pub mod ports;
+pub mod reassembly;
 pub mod route;
 pub mod wheel;
 
