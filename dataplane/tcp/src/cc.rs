@@ -215,6 +215,11 @@ impl CongestionControl {
         w.credit = 0;
     }
 
+    /// The threshold of a connection whose congestion control was put away while it was idle.
+    pub fn restore_ssthresh(&mut self, ssthresh: u32) {
+        self.window_mut().ssthresh = ssthresh.max(SSTHRESH_MIN);
+    }
+
     /// The last reduction turned out to be unfounded: window and threshold as before, or larger.
     pub fn on_undo(&mut self) {
         let w = self.window_mut();

@@ -13,12 +13,37 @@
 //!
 //! Inputs change state and record intent. Nothing is sent from inside an input.
 
-use base::{DropReason, Instant};
+mod acked;
+mod deadline;
+mod input;
+mod output;
+mod parts;
+mod report;
+#[cfg(test)]
+mod tests;
+mod text;
+mod user;
 
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use base::{DropReason, Instant, TcpFlags};
+
+use crate::cc::CongestionControl;
+use crate::mss::{advertised_mss, default_mss, send_mss};
+use crate::recovery::Recovery;
+use crate::recv::Assembler;
+use crate::recv::ack::AckPace;
+use crate::recv::autotune::Autotune;
+use crate::recv::window::Offer;
+use crate::send::Quiet;
+use crate::timers::{Timer, TimerTable};
+use crate::window::initial_rcvbuf;
 use crate::{
-    CloseReason, ConnOptions, Cx, Event, PathParams, Plan, Segment, SendError, SeqNum, State,
-    TcpInfo, TimeWait,
+    CloseReason, ConnOptions, Cx, Estimator, Event, PathParams, Plan, PlanKind, PlanOptions,
+    Segment, SeqNum, State, TcpParams, WindowScale,
 };
+use parts::{EXTENSION_IDLE, Ext, Extension, Flags, Hot, Usage, Warm};
 
 /// Payload bytes of a segment that the stack must store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +106,7 @@ pub struct Opening {
     /// MSS option of the peer; `None`: it sent none (536 for IPv4, 1220 for IPv6).
     pub peer_mss: Option<u16>,
     /// Round trip of the handshake, if it can be measured (Karn).
-    pub rtt: Option<core::time::Duration>,
+    pub rtt: Option<Duration>,
     /// How often our SYN or SYN-ACK was retransmitted.
     pub syn_retransmits: u8,
     /// Opened by us.
@@ -91,157 +116,364 @@ pub struct Opening {
 }
 
 /// A connection in a synchronised state.
-#[derive(Debug)]
-pub struct Connection {}
+#[derive(Clone, Debug)]
+pub struct Connection {
+    hot: Hot,
+    warm: Warm,
+    ext: Ext,
+}
+
+/// Smallest segment size of the peer that we reckon with.
+const RCV_MSS_MIN: u16 = 88;
+/// Where the estimate of the peer's segment size starts at most.
+const RCV_MSS_START: u16 = 536;
+/// A buffer is charged twice its payload, as by default on Linux: half of it is window.
+const CHARGE: u32 = 2;
 
 impl Connection {
     /// The connection that a handshake became: ESTABLISHED, with nothing sent but our SYN, which the
     /// segment that the caller hands in next acknowledges (or has acknowledged).
-    pub fn new(_cx: &mut Cx<'_>, _opening: &Opening) -> Self {
-        todo!()
+    pub fn new(cx: &mut Cx<'_>, opening: &Opening) -> Self {
+        let params = cx.params;
+        let Opening { path, options, .. } = opening;
+        let advmss = advertised_mss(path, options);
+        let peer_mss = opening.peer_mss.filter(|&mss| mss != 0);
+        let rcv_nxt = opening.irs.add(1);
+
+        let mut flags = Flags::default();
+        flags.set(Flags::FIRST);
+        flags.put(Flags::SACK, opening.sack);
+        flags.put(Flags::TIMESTAMPS, opening.ts_recent.is_some());
+        flags.put(Flags::OFFERED_ZERO, opening.rcv_wnd == 0);
+
+        let mut rtt = Estimator::new();
+        if let Some(sample) = opening.rtt {
+            rtt.on_sample(sample, opening.snd_nxt, opening.snd_nxt, params.rto_min);
+            rtt.on_min_rtt_sample(cx.now, sample, false);
+        }
+        let rto = rtt.rto(params);
+        let scaling = |shift: u8| {
+            if opening.window_scaling { WindowScale::clamped(shift) } else { WindowScale::ZERO }
+        };
+        let hot = Hot {
+            snd_una: opening.snd_nxt,
+            snd_nxt: opening.snd_nxt,
+            write_seq: opening.snd_nxt,
+            snd_wnd: opening.snd_wnd,
+            snd_wl1: opening.snd_wl1,
+            max_window: opening.snd_wnd,
+            snd_sml: opening.snd_nxt.sub(1),
+            gso_max: path.gso_max.max(1),
+            rcv_nxt,
+            rcv_wup: rcv_nxt,
+            rcv_adv: rcv_nxt.add(opening.rcv_wnd.min(1 << 30)),
+            copied_seq: rcv_nxt,
+            ts_recent: opening.ts_recent.unwrap_or(0),
+            ts_recent_ms: cx.now.as_millis() as u32,
+            ts_offset: path.ts_offset,
+            rtt,
+            rto,
+            pace: AckPace::new(),
+            timers: TimerTable::new(),
+            snd_mss: 0,
+            rcv_mss: 0,
+            flags,
+            state: State::Established,
+            snd_wscale: scaling(opening.snd_wscale),
+            rcv_wscale: scaling(opening.rcv_wscale),
+            quiet: Quiet::Nothing,
+            dup_acks_owed: 0,
+        };
+        // RFC 6928: the larger initial window is not for a handshake that lost segments.
+        let cwnd = if opening.syn_retransmits > 1 { 1 } else { params.initial_cwnd };
+        let warm = Warm {
+            bytes_sent: 0,
+            bytes_retrans: 0,
+            bytes_acked: 0,
+            bytes_received: 0,
+            last_rcv: cx.now,
+            segs_in: 0,
+            segs_out: 0,
+            total_retrans: 0,
+            rto_count: 0,
+            rcvbuf: initial_rcvbuf(params, options),
+            sndbuf: params.wmem[1],
+            irs: opening.irs,
+            peer_fin: opening.irs,
+            txhash: path.txhash,
+            invalid_ms: 0,
+            user_timeout_ms: 0,
+            saved_ssthresh: crate::cc::SSTHRESH_INFINITE,
+            saved_cwnd: cwnd,
+            mtu: path.mtu,
+            ip_header: path.ip_header,
+            advmss,
+            peer_mss: peer_mss
+                .unwrap_or(default_mss(path.ip_header))
+                .min(options.mss.unwrap_or(u16::MAX)),
+            rcv_mss_candidate: 0,
+            algorithm: options.congestion.unwrap_or(params.congestion),
+            close_reason: None,
+            probes_out: 0,
+            persist_backoff: 0,
+        };
+        let mut connection = Self { hot, warm, ext: None };
+        connection.set_mss(params);
+        connection.hot.rcv_mss = RCV_MSS_START
+            .min(advmss)
+            .min(connection.hot.snd_mss)
+            .min(u16::try_from(opening.rcv_wnd / 2).unwrap_or(u16::MAX))
+            .max(RCV_MSS_MIN);
+        connection.set_options(cx, options);
+        connection.size_send_buffer(params);
+        cx.counters.curr_estab += 1;
+        if opening.close_requested {
+            connection.close(cx, false);
+        }
+        connection.settle(cx);
+        connection
     }
 
-    /// A segment, or an in-order run of them, RFC 9293 section 3.10.7.4.
-    ///
-    /// Afterwards the stack frees send storage below [`Connection::snd_una`], stores what
-    /// [`Disposition::Keep`] says, and moves stored bytes below [`Connection::rcv_nxt`] to the
-    /// application's queue.
-    pub fn on_segments(&mut self, _cx: &mut Cx<'_>, _seg: &Segment) -> Disposition {
-        todo!()
+    /// Payload bytes per segment follow from the path, the peer and our options.
+    fn set_mss(&mut self, params: &TcpParams) {
+        // RFC 6691: options come out of the segment size. The floor keeps a peer from making us send
+        // headers only (CVE-2019-11479).
+        self.hot.snd_mss = send_mss(
+            params,
+            self.warm.mtu,
+            self.warm.ip_header,
+            Some(self.warm.peer_mss),
+            &ConnOptions::default(),
+            self.hot.flags.has(Flags::TIMESTAMPS),
+        );
     }
 
-    /// A deadline may have passed; called early it does nothing.
-    pub fn on_deadline(&mut self, _cx: &mut Cx<'_>) {
-        todo!()
+    /// The part that exists only while data flow.
+    fn attach(&mut self, cx: &Cx<'_>) -> &mut Extension {
+        let Self { hot, warm, ext } = self;
+        ext.get_or_insert_with(|| {
+            let mut cc = CongestionControl::new(warm.algorithm, warm.saved_cwnd);
+            cc.restore_ssthresh(warm.saved_ssthresh);
+            let window = hot.rcv_adv.bytes_since(hot.rcv_nxt);
+            let space = window.min(10 * u32::from(warm.advmss));
+            Box::new(Extension {
+                recovery: Recovery::new(hot.snd_una, cx.params.reordering),
+                cc,
+                assembler: Assembler::new(),
+                autotune: Autotune::new(cx.now, hot.copied_seq, space),
+                dsack: None,
+                waiting_since: None,
+                last_sent: cx.now,
+                usage: Usage::new(hot.snd_una),
+            })
+        })
     }
 
-    /// An ICMP unreachable for a segment in flight (its sequence number already checked against
-    /// `snd_una..snd_nxt`, RFC 5927): soft, remembered for the error that a timeout reports.
-    pub fn on_unreachable(&mut self, _cx: &mut Cx<'_>) {
-        todo!()
+    /// Give the extension back; what must survive is kept.
+    fn detach(&mut self, params: &TcpParams) {
+        if let Some(ext) = self.ext.take() {
+            self.warm.saved_ssthresh = ext.cc.ssthresh();
+            // RFC 5681 section 4.1: after so long a pause the window starts again.
+            self.warm.saved_cwnd = if params.slow_start_after_idle {
+                params.initial_cwnd.min(ext.cc.cwnd())
+            } else {
+                ext.cc.cwnd()
+            };
+        }
     }
 
-    /// The path may carry only packets of `mtu` bytes, says an ICMP message whose quotation was in
-    /// flight. Never raises, and never below the floors of RFC 1191 and `tcp_min_snd_mss`.
-    pub fn on_path_hint(&mut self, _cx: &mut Cx<'_>, _mtu: u16) {
-        todo!()
+    /// Nothing is in flight, queued, out of order, unread or owed.
+    fn is_quiescent(&self) -> bool {
+        let hot = &self.hot;
+        let ext_empty = self.ext.as_ref().is_none_or(|ext| {
+            ext.recovery.log.is_empty() && ext.assembler.is_empty() && ext.dsack.is_none()
+        });
+        ext_empty
+            && !self.has_unsent()
+            && hot.copied_seq == self.rcv_nxt()
+            && !hot.flags.has(Flags::ACK_NOW)
+            && !hot.flags.has(Flags::ACK_PENDING)
     }
 
-    /// Bytes that the application may hand over now: free send buffer, `tcp_notsent_lowat`.
-    /// When this was less than wanted, [`Event::Writable`] follows once there is room.
-    pub fn send_room(&self, _cx: &Cx<'_>) -> u32 {
-        todo!()
+    /// Data or a FIN wait to be sent for the first time.
+    fn has_unsent(&self) -> bool {
+        self.hot.snd_nxt.before(self.send_end())
     }
 
-    /// The application wanted more room than there was: [`Event::Writable`] is owed.
-    pub fn want_writable(&mut self) {
-        todo!()
+    /// The sequence number after everything that is queued, FIN included.
+    fn send_end(&self) -> SeqNum {
+        self.hot.write_seq.add(u32::from(self.hot.flags.has(Flags::FIN_QUEUED)))
     }
 
-    /// The stack has stored `len` more bytes of the application's (at most [`Connection::send_room`]).
-    /// `more`: further bytes follow at once, so a partial segment may wait for them (MSG_MORE).
-    pub fn send(&mut self, _cx: &mut Cx<'_>, _len: u32, _more: bool) -> Result<(), SendError> {
-        todo!()
+    fn packets_out(&self) -> u32 {
+        self.ext.as_ref().map_or(0, |ext| ext.recovery.log.packets_out())
     }
 
-    /// The application has taken `len` bytes from the receive queue.
-    pub fn consume(&mut self, _cx: &mut Cx<'_>, _len: u32) {
-        todo!()
+    /// The window of the peer beyond `snd_nxt`.
+    fn usable_window(&self) -> u32 {
+        self.hot.snd_una.add(self.hot.snd_wnd).bytes_since(self.hot.snd_nxt)
     }
 
-    /// The application will send no more: FIN after what is queued. With `discard` it will not
-    /// read any more either (`close` of a socket): unread or later data reset the connection.
-    pub fn close(&mut self, _cx: &mut Cx<'_>, _discard: bool) {
-        todo!()
+    /// Receive window still open: right edge ever offered minus `rcv_nxt`.
+    fn receive_window(&self) -> u32 {
+        self.hot.rcv_adv.bytes_since(self.hot.rcv_nxt)
     }
 
-    /// Reset at once; the RST comes out of [`Connection::poll_transmit`], then
-    /// [`Event::Closed`].
-    pub fn abort(&mut self, _cx: &mut Cx<'_>) {
-        todo!()
+    /// The window to offer now.
+    fn select_window(&self, cx: &Cx<'_>) -> u32 {
+        Offer {
+            space: self.warm.rcvbuf / CHARGE,
+            queued: self.rcv_nxt().bytes_since(self.hot.copied_seq),
+            rcv_mss: u32::from(self.hot.rcv_mss),
+            wscale: self.hot.rcv_wscale.get(),
+            current: self.receive_window(),
+            room: cx.rcv_room,
+        }
+        .select()
     }
 
-    /// What to send next, if anything: at most `segs_max` segments. `None`: nothing now.
-    pub fn poll_transmit(&mut self, _cx: &mut Cx<'_>, _segs_max: u32) -> Option<Plan> {
-        todo!()
+    /// The timeout without back-off.
+    fn base_rto(&self, params: &TcpParams) -> Duration {
+        self.hot.rtt.rto(params).get()
     }
 
-    /// The device took the first `segs` segments of `plan` (all, some or none). What it did not
-    /// take is planned again later; nothing is lost.
-    pub fn on_transmitted(&mut self, _cx: &mut Cx<'_>, _plan: &Plan, _segs: u32) {
-        todo!()
+    fn set_state(&mut self, cx: &mut Cx<'_>, state: State) {
+        let counted = |s: State| matches!(s, State::Established | State::CloseWait);
+        if counted(self.hot.state) && !counted(state) {
+            cx.counters.curr_estab = cx.counters.curr_estab.saturating_sub(1);
+        }
+        self.hot.state = state;
+    }
+
+    /// The end. Nothing of the peer's matters any more.
+    fn finish(&mut self, cx: &mut Cx<'_>, reason: CloseReason) {
+        if self.hot.state == State::Closed {
+            return;
+        }
+        if matches!(self.hot.state, State::Established | State::CloseWait) {
+            cx.counters.estab_resets += 1;
+        }
+        self.set_state(cx, State::Closed);
+        self.warm.close_reason = Some(reason);
+        self.hot.timers.stop_all();
+        self.hot.flags.clear(Flags::ACK_NOW);
+        self.hot.flags.clear(Flags::ACK_PENDING);
+        self.hot.flags.clear(Flags::PROBE_OWED);
+        self.hot.dup_acks_owed = 0;
+    }
+
+    /// The end by a reset of ours.
+    fn reset(&mut self, cx: &mut Cx<'_>, reason: CloseReason) {
+        self.finish(cx, reason);
+        self.hot.flags.set(Flags::RST_OWED);
+    }
+
+    /// After every input: what follows from the state alone. No deadline may be missing while work
+    /// is outstanding.
+    fn settle(&mut self, cx: &mut Cx<'_>) {
+        match self.hot.state {
+            State::Closed => {
+                if !self.hot.flags.has(Flags::RST_OWED) {
+                    self.hot.flags.set(Flags::EV_CLOSED);
+                }
+                return;
+            }
+            State::TimeWait => {
+                if !self.hot.flags.has(Flags::ACK_NOW) {
+                    self.warm.close_reason.get_or_insert(CloseReason::Finished);
+                    self.hot.timers.stop_all();
+                    self.hot.flags.set(Flags::EV_CLOSED);
+                }
+                return;
+            }
+            _ => {}
+        }
+        self.settle_writable(cx.params);
+        self.settle_persist(cx);
+        self.settle_slow(cx);
+        self.settle_idle(cx.now);
+    }
+
+    fn settle_idle(&mut self, now: Instant) {
+        if self.ext.is_none() || !self.is_quiescent() {
+            self.hot.timers.stop(Timer::Idle);
+        } else if !self.hot.timers.is_armed(Timer::Idle) {
+            self.hot.timers.arm(Timer::Idle, now + EXTENSION_IDLE);
+        }
+    }
+
+    /// What must hold between any two calls. Only about our own state; a peer cannot break it.
+    fn check(&self) {
+        let hot = &self.hot;
+        debug_assert!(hot.snd_una.at_or_before(hot.snd_nxt), "snd_una beyond snd_nxt");
+        debug_assert!(hot.snd_nxt.at_or_before(self.send_end()), "sent more than was queued");
+        debug_assert!(hot.rcv_wup.at_or_before(hot.rcv_nxt), "acknowledged more than received");
+        debug_assert!(
+            hot.rcv_nxt.at_or_before(hot.rcv_adv.add(1)),
+            "took more than was offered (a FIN may lie on the edge)"
+        );
+        debug_assert!(hot.copied_seq.at_or_before(hot.rcv_nxt), "consumed more than received");
+        if let Some(ext) = &self.ext {
+            ext.recovery.log.check(hot.snd_una, hot.snd_nxt);
+            debug_assert!(
+                hot.state == State::Closed
+                    || hot.state == State::TimeWait
+                    || ext.recovery.log.is_empty()
+                    || hot.timers.is_armed(Timer::Retransmit),
+                "data in flight without a timer"
+            );
+        } else {
+            debug_assert_eq!(hot.snd_una, hot.snd_nxt, "in flight without a log");
+        }
     }
 
     /// The next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
-        todo!()
-    }
-
-    /// Whether [`Connection::poll_transmit`] may have something to say: after an input the stack
-    /// puts the connection on its ready list if so.
-    pub fn wants_transmit(&self, _cx: &Cx<'_>) -> bool {
-        todo!()
+        let flags = &mut self.hot.flags;
+        if flags.take(Flags::EV_READABLE) {
+            return Some(Event::Readable);
+        }
+        if flags.take(Flags::EV_PEER_CLOSED) {
+            return Some(Event::PeerClosed);
+        }
+        if flags.take(Flags::EV_WRITABLE) {
+            return Some(Event::Writable);
+        }
+        if flags.take(Flags::EV_CLOSED) && !flags.has(Flags::ENDED) {
+            flags.set(Flags::ENDED);
+            let reason = self.warm.close_reason.unwrap_or(CloseReason::Finished);
+            return Some(Event::Closed { reason, time_wait: self.hot.state == State::TimeWait });
+        }
+        None
     }
 
     /// When to call [`Connection::on_deadline`].
     pub fn next_deadline(&self) -> Option<Instant> {
-        todo!()
-    }
-
-    /// The state.
-    pub fn state(&self) -> State {
-        todo!()
-    }
-
-    /// Oldest unacknowledged sequence number of *data*: send storage below it may be freed. Never
-    /// beyond the last data byte (a FIN occupies no storage).
-    pub fn snd_una(&self) -> SeqNum {
-        todo!()
-    }
-
-    /// The sequence number that the next byte handed to [`Connection::send`] gets.
-    pub fn write_seq(&self) -> SeqNum {
-        todo!()
-    }
-
-    /// Next sequence number expected, counting data only (a FIN occupies no storage).
-    pub fn rcv_nxt(&self) -> SeqNum {
-        todo!()
-    }
-
-    /// Whether `seq` is in flight: for the check of ICMP errors, RFC 5927 section 4.1.
-    pub fn in_flight(&self, _seq: SeqNum) -> bool {
-        todo!()
-    }
-
-    /// Payload bytes per segment at present.
-    pub fn snd_mss(&self) -> u32 {
-        todo!()
-    }
-
-    /// Why the connection ended, once it has.
-    pub fn close_reason(&self) -> Option<CloseReason> {
-        todo!()
-    }
-
-    /// The record to keep after [`Event::Closed`] with `time_wait`.
-    pub fn time_wait(&self, _cx: &Cx<'_>) -> TimeWait {
-        todo!()
-    }
-
-    /// Change options of a live connection (`TCP_NODELAY`, buffers, keep-alive, user timeout).
-    pub fn set_options(&mut self, _cx: &mut Cx<'_>, _options: &ConnOptions) {
-        todo!()
-    }
-
-    /// The snapshot.
-    pub fn info(&self, _cx: &Cx<'_>) -> TcpInfo {
-        todo!()
+        self.hot.timers.next()
     }
 }
 
 /// The reset that answers a segment for which there is no connection, RFC 9293 section 3.10.7.1;
 /// `None` if the segment is itself a reset.
-pub fn reset_for(_seg: &Segment) -> Option<Plan> {
-    todo!()
+pub fn reset_for(seg: &Segment) -> Option<Plan> {
+    if seg.flags.rst() {
+        return None;
+    }
+    let (seq, ack, flags) = if seg.flags.ack() {
+        (seg.ack, SeqNum::new(0), TcpFlags::RST)
+    } else {
+        (SeqNum::new(0), seg.end_seq(), TcpFlags::RST | TcpFlags::ACK)
+    };
+    Some(Plan {
+        kind: PlanKind::Reset,
+        seq,
+        len: 0,
+        seg_size: 0,
+        flags,
+        ack,
+        wnd: 0,
+        options: PlanOptions::default(),
+        ecn: 0,
+        txhash: 0,
+    })
 }

@@ -25,14 +25,17 @@ pub mod listen;
 pub mod mss;
 pub mod params;
 pub mod plan;
+pub(crate) mod recovery;
 pub mod recv;
 pub mod rtt;
 pub mod segment;
+pub mod send;
 pub mod seq;
 pub mod state;
 #[cfg(test)]
 mod testing;
 pub mod time_wait;
+mod timers;
 pub mod timestamp;
 pub mod window;
 
@@ -46,6 +49,7 @@ pub use params::{ConnOptions, PathParams, TcpParams};
 pub use plan::{Plan, PlanKind, PlanOptions};
 pub use rtt::{Estimator, Rto, backoff_time};
 pub use segment::{SegOptions, Segment};
+pub use send::Quiet;
 pub use seq::{SeqNum, SeqRange};
 pub use state::{State, StateEvent};
 pub use time_wait::{TimeWait, TimeWaitInput, TimeWaitSeed};

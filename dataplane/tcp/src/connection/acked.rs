@@ -1,0 +1,250 @@
+//! What an acknowledgement does: window, log, round trip, recovery, congestion control, timers.
+
+use base::Instant;
+use core::time::Duration;
+
+use super::{Connection, Flags};
+use crate::cc::{self, Controller};
+use crate::recovery::log::{AckOutcome, Marks};
+use crate::recovery::{AckInfo, CaState, Change};
+use crate::timers::Timer;
+use crate::{CloseReason, Cx, Segment, SeqNum, SeqRange, State};
+
+/// A peer that withdraws a selective acknowledgement gets this long to think again, at least.
+const RENEGING_DELAY: Duration = Duration::from_millis(10);
+/// A timer is never set nearer than this.
+const TIMER_MIN: Duration = Duration::from_micros(64);
+
+impl Connection {
+    /// The acknowledgement of an acceptable segment; `wnd` is its window, scaled.
+    pub(super) fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment, wnd: u32) {
+        self.warm.probes_out = 0;
+        let old = seg.ack.before(self.hot.snd_una);
+        let window_changed = !old && self.update_window(seg, wnd);
+        let advanced = seg.ack.after(self.hot.snd_una);
+        let Some(ext) = self.ext.as_mut().filter(|ext| !ext.recovery.log.is_empty()) else {
+            return;
+        };
+        let prior_packets = ext.recovery.log.packets_out();
+        let mut outcome = AckOutcome::default();
+        if advanced {
+            self.warm.bytes_acked += u64::from(seg.ack.bytes_since(self.hot.snd_una));
+            self.hot.snd_una = seg.ack;
+            ext.recovery.log.ack_to(seg.ack, &mut outcome);
+            ext.waiting_since = None;
+            self.hot.flags.clear(Flags::SOFT_ERROR);
+        }
+        self.process_sack(cx, seg, &mut outcome);
+        if old && outcome.sacked == 0 {
+            return;
+        }
+        let sampled = self.take_rtt(cx, seg, advanced, prior_packets, &outcome);
+
+        let duplicate = !old && !advanced && !window_changed && seg.len == 0 && !seg.flags.fin();
+        let info = AckInfo {
+            snd_una: self.hot.snd_una,
+            snd_nxt: self.hot.snd_nxt,
+            advanced,
+            duplicates: if duplicate { u32::from(seg.segs) } else { 0 },
+            sack: self.hot.flags.has(Flags::SACK),
+            mss: u32::from(self.hot.snd_mss),
+            max_reordering: cx.params.max_reordering,
+        };
+        self.recover(cx, &info, &outcome);
+        self.after_ack_timers(cx, advanced || outcome.sacked > 0, sampled);
+        if advanced {
+            self.size_send_buffer(cx.params);
+            self.on_fin_acknowledged(cx);
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4: which windows count. True if the window is another one now.
+    fn update_window(&mut self, seg: &Segment, wnd: u32) -> bool {
+        let hot = &mut self.hot;
+        let newer = seg.ack.after(hot.snd_una)
+            || seg.seq.after(hot.snd_wl1)
+            || seg.seq == hot.snd_wl1 && (wnd > hot.snd_wnd || wnd == 0);
+        if !newer {
+            return false;
+        }
+        hot.snd_wl1 = seg.seq;
+        let changed = wnd != hot.snd_wnd;
+        hot.snd_wnd = wnd;
+        hot.max_window = hot.max_window.max(wnd);
+        changed
+    }
+
+    /// The peer's SACK blocks, RFC 2018 and RFC 2883: four at most, each checked, the first perhaps a
+    /// report of a duplicate.
+    fn process_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment, outcome: &mut AckOutcome) {
+        if seg.options.sack.is_empty() || !self.hot.flags.has(Flags::SACK) {
+            return;
+        }
+        let blocks = &seg.options.sack;
+        let Some(ext) = &mut self.ext else { return };
+        for (i, &(start, end)) in blocks.iter().enumerate() {
+            if i == 0 && is_duplicate_report(blocks, seg.ack) {
+                if start.before(end)
+                    && end.at_or_before(self.hot.snd_nxt)
+                    && self.hot.snd_una.bytes_since(start) <= self.hot.max_window.max(1)
+                {
+                    cx.counters.dsack_recv += 1;
+                    if start.at_or_after(seg.ack) {
+                        cx.counters.dsack_ofo_recv += 1;
+                    }
+                } else {
+                    cx.counters.sack_discard += 1;
+                }
+                continue;
+            }
+            let valid = start.before(end)
+                && end.at_or_before(self.hot.snd_nxt)
+                && start.before(self.hot.snd_nxt)
+                && start.at_or_after(self.hot.snd_una);
+            let Some(block) = SeqRange::new(start, end).filter(|_| valid) else {
+                // Old news, overtaken by a later acknowledgement, is no nonsense.
+                let overtaken = seg.ack != self.hot.snd_una && end.at_or_before(self.hot.snd_una);
+                cx.counters.sack_discard += u64::from(!overtaken);
+                continue;
+            };
+            ext.recovery.on_sack(block, outcome);
+            cx.counters.sack_discard += u64::from(outcome.refused);
+            outcome.refused = false;
+        }
+    }
+
+    /// RFC 6298 section 3 and RFC 7323 section 4: the round trip, if this acknowledgement tells one.
+    fn take_rtt(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment,
+        advanced: bool,
+        prior_packets: u32,
+        outcome: &AckOutcome,
+    ) -> bool {
+        let measured = outcome.first_sent.filter(|_| !outcome.retrans_acked).or(outcome.sack_sent);
+        let rtt = match measured {
+            Some(sent) => seg.arrival.since(sent).max(Duration::from_micros(1)),
+            None if advanced => match self.echo_age(seg.arrival, seg) {
+                Some(age) => age,
+                None => return false,
+            },
+            None => return false,
+        };
+        let hot = &mut self.hot;
+        hot.rtt.on_sample(rtt, hot.snd_una, hot.snd_nxt, cx.params.rto_min);
+        let lone = outcome.delivered == 1 && prior_packets == 1;
+        hot.rtt.on_min_rtt_sample(cx.now, rtt, lone);
+        // RFC 6298 section 5.7: a valid sample ends the back-off.
+        hot.rto = hot.rtt.rto(cx.params);
+        if measured.is_some()
+            && let Some(ext) = &mut self.ext
+        {
+            let sample = cc::RttSample {
+                rtt,
+                srtt: hot.rtt.srtt().unwrap_or(rtt),
+                snd_mss: u32::from(hot.snd_mss),
+                snd_una: hot.snd_una,
+                snd_nxt: hot.snd_nxt,
+                paced: false,
+            };
+            ext.cc.on_rtt_sample(cx, &sample);
+        }
+        true
+    }
+
+    /// Loss detection, then what congestion control makes of it.
+    fn recover(&mut self, cx: &mut Cx<'_>, info: &AckInfo, outcome: &AckOutcome) {
+        let Some(ext) = &mut self.ext else { return };
+        cx.counters.delivered += u64::from(outcome.delivered);
+        let before = ext.recovery.ca_state();
+        let (change, found) = ext.recovery.on_ack(info, outcome);
+        cx.counters.lost_retransmit += u64::from(found.lost_retransmissions);
+        cx.counters.sack_reorder += u64::from(found.reordering_rose);
+        match change {
+            Change::Enter => {
+                if info.sack {
+                    cx.counters.sack_recovery += 1;
+                } else {
+                    cx.counters.reno_recovery += 1;
+                }
+                // One step down to the threshold. Proportional rate reduction would spread it over
+                // the round trip, by writing the window for each acknowledgement.
+                ext.cc.on_congestion_event(cx);
+                let cwnd = ext.cc.cwnd().min(ext.cc.ssthresh());
+                ext.cc.set_cwnd(cwnd);
+            }
+            Change::Exit(CaState::Recovery) => {
+                let cwnd = ext.cc.cwnd().min(ext.cc.ssthresh());
+                ext.cc.set_cwnd(cwnd);
+            }
+            Change::Exit(_) | Change::None => {}
+        }
+        let learned = ext.recovery.reordering() > cx.params.reordering && outcome.delivered > 0;
+        let growing = info.advanced || learned;
+        if growing && before != CaState::Recovery && change != Change::Enter {
+            let ack = cc::Ack {
+                acked: outcome.delivered,
+                in_flight_max: ext.usage.packets_max(),
+                cwnd_limited: ext.usage.limited(),
+            };
+            if ack.acked > 0 {
+                ext.cc.on_ack(cx, &ack);
+            }
+        }
+    }
+
+    fn after_ack_timers(&mut self, cx: &Cx<'_>, progress: bool, sampled: bool) {
+        let Some(ext) = &self.ext else { return };
+        let Some(head) = ext.recovery.log.head() else {
+            self.hot.timers.stop(Timer::Retransmit);
+            self.hot.flags.clear(Flags::RTO_UNSENT);
+            return;
+        };
+        if head.marks.has(Marks::SACKED) {
+            // RFC 2018 section 8: the peer holds what it does not acknowledge. Wait a little for it to
+            // mend that, then send everything again.
+            let patience =
+                self.hot.rtt.srtt().map_or(RENEGING_DELAY, |srtt| (srtt / 2).max(RENEGING_DELAY));
+            let at = (cx.now + patience)
+                .min(self.hot.timers.get(Timer::Retransmit).unwrap_or(Instant::FAR_FUTURE));
+            self.hot.timers.arm(Timer::Retransmit, at);
+        } else if progress || sampled {
+            let head_sent = head.sent;
+            self.arm_rto(cx.now, head_sent);
+        }
+    }
+
+    /// RFC 6298 section 5.3, measured from when the head was sent.
+    pub(super) fn arm_rto(&mut self, now: Instant, head_sent: Instant) {
+        let at = (head_sent + self.hot.rto.get()).max(now + TIMER_MIN);
+        self.hot.timers.arm(Timer::Retransmit, at);
+    }
+
+    /// RFC 9293 section 3.10.7.4, fifth: what follows once our FIN is acknowledged.
+    fn on_fin_acknowledged(&mut self, cx: &mut Cx<'_>) {
+        let fin_acknowledged =
+            self.hot.flags.has(Flags::FIN_QUEUED) && self.hot.snd_una == self.send_end();
+        if !fin_acknowledged {
+            return;
+        }
+        match self.hot.state {
+            State::FinWait1 => self.set_state(cx, State::FinWait2),
+            State::Closing => self.enter_time_wait(cx),
+            State::LastAck => self.finish(cx, CloseReason::Finished),
+            _ => {}
+        }
+    }
+}
+
+/// RFC 2883 section 4: the first block reports a duplicate if it lies below the acknowledgement or
+/// inside the second block.
+fn is_duplicate_report(blocks: &[(SeqNum, SeqNum)], ack: SeqNum) -> bool {
+    let Some(&(start, end)) = blocks.first() else { return false };
+    if start.before(ack) && end.at_or_before(ack) {
+        return true;
+    }
+    blocks.get(1).is_some_and(|&(outer_start, outer_end)| {
+        start.at_or_after(outer_start) && end.at_or_before(outer_end)
+    })
+}

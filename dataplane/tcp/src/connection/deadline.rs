@@ -1,0 +1,261 @@
+//! Timers: retransmission, window probes, delayed acknowledgement, keep-alive, FIN-WAIT-2.
+
+use core::time::Duration;
+
+use base::Instant;
+
+use super::{Connection, EXTENSION_IDLE, Flags};
+use crate::cc::Controller;
+use crate::timers::Timer;
+use crate::{CloseReason, Cx, State, TcpParams, backoff_time};
+
+/// Orphans retry so often when `tcp_orphan_retries` is 0.
+const ORPHAN_RETRIES: u8 = 8;
+/// The device did not take a retransmission: try again so soon at the latest.
+const LOCAL_RETRY_MAX: Duration = Duration::from_millis(500);
+
+impl Connection {
+    /// A deadline may have passed; called early it does nothing.
+    pub fn on_deadline(&mut self, cx: &mut Cx<'_>) {
+        self.check();
+        let now = cx.now;
+        if self.hot.timers.take_expired(Timer::DelayedAck, now) {
+            self.on_delayed_ack_timer(cx);
+        }
+        if self.hot.timers.take_expired(Timer::Retransmit, now) {
+            if self.packets_out() > 0 {
+                self.on_retransmit_timer(cx);
+            } else {
+                self.on_persist_timer(cx);
+            }
+        }
+        if self.hot.timers.take_expired(Timer::Slow, now) {
+            if self.is_lingering() {
+                // RFC 9293 section 3.6.1 leaves the length of this wait to us: tcp_fin_timeout.
+                self.finish(cx, CloseReason::TimedOut);
+            } else {
+                self.on_keepalive_timer(cx);
+            }
+        }
+        if self.hot.timers.take_expired(Timer::Idle, now) {
+            self.on_idle_timer(cx);
+        }
+        self.settle(cx);
+        self.check();
+    }
+
+    /// An orphan that waits for the peer's FIN.
+    pub(super) fn is_lingering(&self) -> bool {
+        self.hot.state == State::FinWait2 && self.hot.flags.has(Flags::DISCARD)
+    }
+
+    fn on_delayed_ack_timer(&mut self, cx: &mut Cx<'_>) {
+        if self.hot.flags.has(Flags::ACK_PENDING) {
+            self.hot.pace.on_timer(self.hot.rto.get(), cx.params);
+            self.hot.flags.set(Flags::ACK_NOW);
+            cx.counters.delayed_acks += 1;
+        }
+    }
+
+    /// RFC 6298 section 5.4 and following.
+    fn on_retransmit_timer(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now;
+        let rto = self.hot.rto;
+        let Some(ext) = &mut self.ext else { return };
+        let head_sent = ext.recovery.log.head().map_or(now, |head| head.sent);
+        if self.hot.flags.has(Flags::RTO_UNSENT) {
+            // The last retransmission never left this host: no reason to back off.
+            self.hot.timers.arm(Timer::Retransmit, now + rto.get().min(LOCAL_RETRY_MAX));
+            return;
+        }
+        let since = *ext.waiting_since.get_or_insert(head_sent);
+        if rto.backoff() > 0 && self.is_given_up(cx.params, now.since(since)) {
+            cx.counters.abort_on_timeout += 1;
+            self.finish(cx, CloseReason::TimedOut);
+            return;
+        }
+        let Some(ext) = &mut self.ext else { return };
+        cx.counters.timeouts += 1;
+        self.warm.rto_count = self.warm.rto_count.saturating_add(1);
+        let timeout =
+            ext.recovery.on_timeout(self.hot.snd_una, self.hot.snd_nxt, cx.params.reordering);
+        cx.counters.sack_reneging += u64::from(timeout.reneged);
+        let in_flight = ext.recovery.in_flight();
+        ext.cc.on_rto(cx, in_flight, timeout.fresh);
+        self.hot.rto = rto.double(cx.params);
+        self.hot.flags.set(Flags::RTO_UNSENT);
+        let at = self.limit_by_user_timeout(now, since, self.hot.rto.get());
+        self.hot.timers.arm(Timer::Retransmit, at);
+    }
+
+    /// Whether waiting for an acknowledgement for `waited` is enough.
+    fn is_given_up(&self, params: &TcpParams, waited: Duration) -> bool {
+        if let Some(limit) = self.user_timeout() {
+            return waited >= limit;
+        }
+        let retries = if self.hot.flags.has(Flags::DISCARD) {
+            orphan_retries(params)
+        } else {
+            params.retries2
+        };
+        waited >= backoff_time(params.rto_min, retries, params.rto_max)
+    }
+
+    fn user_timeout(&self) -> Option<Duration> {
+        let ms = self.warm.user_timeout_ms;
+        (ms != 0).then(|| Duration::from_millis(u64::from(ms)))
+    }
+
+    /// A timer of `delay`, but not beyond the moment at which the user timeout ends it all.
+    fn limit_by_user_timeout(&self, now: Instant, since: Instant, delay: Duration) -> Instant {
+        let at = now + delay;
+        match self.user_timeout() {
+            Some(limit) => at.min((since + limit).max(now + Duration::from_millis(1))),
+            None => at,
+        }
+    }
+
+    /// Arm the probe timer if data wait, nothing is in flight, and nothing may leave.
+    pub(super) fn settle_persist(&mut self, cx: &Cx<'_>) {
+        if self.packets_out() > 0 {
+            return;
+        }
+        if !self.has_unsent() || self.decide_data(cx, 1).is_ok() {
+            self.hot.timers.stop(Timer::Retransmit);
+            if !self.has_unsent() || self.usable_window() > 0 {
+                self.warm.persist_backoff = 0;
+            }
+            return;
+        }
+        if !self.hot.timers.is_armed(Timer::Retransmit) {
+            let since = self.ext.as_ref().and_then(|ext| ext.waiting_since).unwrap_or(cx.now);
+            let at = self.limit_by_user_timeout(cx.now, since, self.persist_delay(cx.params));
+            self.hot.timers.arm(Timer::Retransmit, at);
+        }
+    }
+
+    fn persist_delay(&self, params: &TcpParams) -> Duration {
+        let factor = 1u32.checked_shl(u32::from(self.warm.persist_backoff)).unwrap_or(u32::MAX);
+        self.base_rto(params).saturating_mul(factor).min(params.rto_max)
+    }
+
+    /// RFC 9293 section 3.8.6.1: ask for the window, with what fits if anything does.
+    fn on_persist_timer(&mut self, cx: &mut Cx<'_>) {
+        if !self.has_unsent() {
+            return;
+        }
+        let Some(ext) = &mut self.ext else { return };
+        let since = *ext.waiting_since.get_or_insert(cx.now);
+        // A peer that answers probes keeps the connection up for ever (probes_out is zero then),
+        // unless the user has set a limit or nobody holds it any more.
+        let orphan = self.hot.flags.has(Flags::DISCARD);
+        let most = if orphan { orphan_retries(cx.params) } else { cx.params.retries2 };
+        let waited = cx.now.since(since);
+        let over = self.user_timeout().is_some_and(|limit| waited >= limit && !waited.is_zero());
+        let orphan_over =
+            orphan && waited >= backoff_time(cx.params.rto_min, most, cx.params.rto_max);
+        if over || orphan_over || self.warm.probes_out >= most {
+            cx.counters.abort_on_timeout += 1;
+            self.finish(cx, CloseReason::TimedOut);
+            return;
+        }
+        // Released even if more was announced, as a corked socket is.
+        self.hot.flags.clear(Flags::MORE);
+        self.warm.probes_out = self.warm.probes_out.saturating_add(1);
+        self.warm.persist_backoff = self.warm.persist_backoff.saturating_add(1).min(31);
+        if self.usable_window() > 0 {
+            self.hot.flags.set(Flags::FORCE_PARTIAL);
+        } else {
+            self.hot.flags.set(Flags::PROBE_OWED);
+            self.hot.flags.clear(Flags::PROBE_KEEPALIVE);
+        }
+    }
+
+    /// Keep-alive and FIN-WAIT-2 share a slot.
+    pub(super) fn settle_slow(&mut self, cx: &Cx<'_>) {
+        if self.is_lingering() {
+            if !self.hot.timers.is_armed(Timer::Slow) {
+                self.hot.timers.arm(Timer::Slow, cx.now + cx.params.fin_timeout);
+            }
+        } else if self.hot.flags.has(Flags::KEEPALIVE) {
+            if !self.hot.timers.is_armed(Timer::Slow) {
+                let idle = cx.params.keepalive_time;
+                self.hot.timers.arm(Timer::Slow, self.warm.last_rcv.max(cx.now - idle) + idle);
+            }
+        } else {
+            self.hot.timers.stop(Timer::Slow);
+        }
+    }
+
+    /// RFC 9293 section 3.8.4.
+    fn on_keepalive_timer(&mut self, cx: &mut Cx<'_>) {
+        if !self.hot.flags.has(Flags::KEEPALIVE) {
+            return;
+        }
+        let params = cx.params;
+        if self.packets_out() > 0 || self.has_unsent() {
+            // Other timers watch over the peer now.
+            self.hot.timers.arm(Timer::Slow, cx.now + params.keepalive_time);
+            return;
+        }
+        let silent = cx.now.since(self.warm.last_rcv);
+        if silent < params.keepalive_time {
+            let at = self.warm.last_rcv + params.keepalive_time;
+            self.warm.probes_out = 0;
+            self.hot.timers.arm(Timer::Slow, at);
+            return;
+        }
+        let given_up = match self.user_timeout() {
+            Some(limit) => silent >= limit && self.warm.probes_out > 0,
+            None => self.warm.probes_out >= params.keepalive_probes,
+        };
+        if given_up {
+            cx.counters.abort_on_timeout += 1;
+            self.reset(cx, CloseReason::TimedOut);
+            return;
+        }
+        self.warm.probes_out = self.warm.probes_out.saturating_add(1);
+        self.hot.flags.set(Flags::PROBE_OWED);
+        self.hot.flags.set(Flags::PROBE_KEEPALIVE);
+        self.hot.timers.arm(Timer::Slow, cx.now + params.keepalive_interval);
+    }
+
+    fn on_idle_timer(&mut self, cx: &Cx<'_>) {
+        let Some(ext) = &self.ext else { return };
+        let last = ext.last_sent.max(self.hot.pace.last_data());
+        if !self.is_quiescent() {
+            return;
+        }
+        if cx.now.since(last) < EXTENSION_IDLE {
+            self.hot.timers.arm(Timer::Idle, last + EXTENSION_IDLE);
+        } else {
+            self.detach(cx.params);
+        }
+    }
+
+    /// An ICMP unreachable for a segment in flight (its sequence number already checked against
+    /// `snd_una..snd_nxt`, RFC 5927): soft, remembered for the error that a timeout reports.
+    pub fn on_unreachable(&mut self, cx: &mut Cx<'_>) {
+        if matches!(self.hot.state, State::Closed | State::TimeWait) {
+            return;
+        }
+        self.hot.flags.set(Flags::SOFT_ERROR);
+        // RFC 6069: the loss was no congestion, so one step of back-off is taken back.
+        let retrying = self.packets_out() > 0 && self.hot.rto.backoff() > 0;
+        let Some(head_sent) = self
+            .ext
+            .as_ref()
+            .filter(|_| retrying)
+            .and_then(|ext| ext.recovery.log.head().map(|head| head.sent))
+        else {
+            return;
+        };
+        let base = self.hot.rtt.rto(cx.params);
+        self.hot.rto = self.hot.rto.halve(base, cx.params);
+        self.arm_rto(cx.now, head_sent);
+    }
+}
+
+fn orphan_retries(params: &TcpParams) -> u8 {
+    if params.orphan_retries == 0 { ORPHAN_RETRIES } else { params.orphan_retries }
+}

@@ -1,0 +1,125 @@
+//! What a connection tells about itself.
+
+use core::time::Duration;
+
+use super::{Connection, Flags};
+use crate::send::Quiet;
+use crate::{CloseReason, Cx, SeqNum, State, TcpInfo, TimeWait, TimeWaitSeed};
+
+impl Connection {
+    /// The state.
+    pub fn state(&self) -> State {
+        self.hot.state
+    }
+
+    /// Oldest unacknowledged sequence number of *data*: send storage below it may be freed. Never
+    /// beyond the last data byte (a FIN occupies no storage).
+    pub fn snd_una(&self) -> SeqNum {
+        self.hot.snd_una.earlier(self.hot.write_seq)
+    }
+
+    /// The sequence number that the next byte handed to [`Connection::send`] gets.
+    pub fn write_seq(&self) -> SeqNum {
+        self.hot.write_seq
+    }
+
+    /// Next sequence number expected, counting data only (a FIN occupies no storage).
+    pub fn rcv_nxt(&self) -> SeqNum {
+        if self.hot.flags.has(Flags::FIN_TAKEN) {
+            self.hot.rcv_nxt.sub(1)
+        } else {
+            self.hot.rcv_nxt
+        }
+    }
+
+    /// Whether `seq` is in flight: for the check of ICMP errors, RFC 5927 section 4.1.
+    pub fn in_flight(&self, seq: SeqNum) -> bool {
+        seq.at_or_after(self.hot.snd_una) && seq.before(self.hot.snd_nxt)
+    }
+
+    /// Payload bytes per segment at present.
+    pub fn snd_mss(&self) -> u32 {
+        u32::from(self.hot.snd_mss)
+    }
+
+    /// Why the connection ended, once it has.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.warm.close_reason
+    }
+
+    /// Why the last [`Connection::poll_transmit`] had nothing to say.
+    pub fn quiet(&self) -> Quiet {
+        self.hot.quiet
+    }
+
+    /// Whether the network reported the peer unreachable since it was last heard of: the error that
+    /// a timeout should show.
+    pub fn is_unreachable(&self) -> bool {
+        self.hot.flags.has(Flags::SOFT_ERROR)
+    }
+
+    /// The snapshot.
+    pub fn info(&self, cx: &Cx<'_>) -> TcpInfo {
+        let (hot, warm) = (&self.hot, &self.warm);
+        let ext = self.ext.as_deref();
+        let log = ext.map(|ext| &ext.recovery.log);
+        TcpInfo {
+            state: hot.state,
+            congestion: warm.algorithm.name(),
+            snd_wscale: hot.snd_wscale.get(),
+            rcv_wscale: hot.rcv_wscale.get(),
+            timestamps: hot.flags.has(Flags::TIMESTAMPS),
+            sack: hot.flags.has(Flags::SACK),
+            rto: hot.rto.get(),
+            backoff: hot.rto.backoff().max(warm.persist_backoff),
+            ato: hot.pace.ato(),
+            snd_mss: u32::from(hot.snd_mss),
+            rcv_mss: u32::from(hot.rcv_mss),
+            advmss: u32::from(warm.advmss),
+            pmtu: u32::from(warm.mtu),
+            snd_cwnd: ext.map_or(warm.saved_cwnd, |ext| ext.cc.cwnd()),
+            snd_ssthresh: ext.map_or(warm.saved_ssthresh, |ext| ext.cc.ssthresh()),
+            rtt: hot.rtt.srtt().unwrap_or(Duration::ZERO),
+            rttvar: hot.rtt.mdev(),
+            min_rtt: hot.rtt.min_rtt().unwrap_or(Duration::ZERO),
+            unacked: log.map_or(0, |log| log.packets_out()),
+            sacked: ext.map_or(0, |ext| ext.recovery.sacked_out()),
+            lost: log.map_or(0, |log| log.lost_out()),
+            retrans: log.map_or(0, |log| log.retrans_out()),
+            total_retrans: u64::from(warm.total_retrans),
+            reordering: ext.map_or(cx.params.reordering, |ext| ext.recovery.reordering()),
+            bytes_sent: warm.bytes_sent,
+            bytes_retrans: warm.bytes_retrans,
+            bytes_acked: warm.bytes_acked,
+            bytes_received: warm.bytes_received,
+            segs_in: u64::from(warm.segs_in),
+            segs_out: u64::from(warm.segs_out),
+            notsent_bytes: hot.write_seq.bytes_since(hot.snd_nxt),
+            snd_wnd: hot.snd_wnd,
+            rcv_wnd: self.receive_window(),
+            rcvbuf: warm.rcvbuf,
+            sndbuf: warm.sndbuf,
+            rcv_queue: self.rcv_nxt().bytes_since(hot.copied_seq),
+            rcv_ooo_bytes: ext.map_or(0, |ext| ext.assembler.bytes()),
+            rto_count: u64::from(warm.rto_count),
+            rehash: 0,
+        }
+    }
+
+    /// The record to keep after [`crate::Event::Closed`] with `time_wait`.
+    pub fn time_wait(&self, cx: &Cx<'_>) -> TimeWait {
+        let hot = &self.hot;
+        let timestamps = hot.flags.has(Flags::TIMESTAMPS);
+        let age_ms = (cx.now.as_millis() as u32).wrapping_sub(hot.ts_recent_ms);
+        let taken_at = cx.now - Duration::from_millis(u64::from(age_ms));
+        let seed = TimeWaitSeed {
+            snd_nxt: hot.snd_nxt,
+            rcv_nxt: hot.rcv_nxt,
+            rcv_wnd: hot.rcv_wscale.raw(self.receive_window()),
+            ts_recent: timestamps.then_some((hot.ts_recent, taken_at)),
+            ts_offset: hot.ts_offset,
+            txhash: self.warm.txhash,
+        };
+        TimeWait::new(cx, seed)
+    }
+}

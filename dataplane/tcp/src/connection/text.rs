@@ -1,0 +1,298 @@
+//! Segment text and FIN: RFC 9293 section 3.10.7.4, seventh and eighth.
+//!
+//! What was received first wins, and one contiguous new piece is taken per segment. The rest of a
+//! segment that overlaps several ranges is not acknowledged and comes again.
+
+use base::DropReason;
+
+use super::{Connection, Disposition, Flags, Keep, RCV_MSS_MIN};
+use crate::recv::Inserted;
+use crate::recv::ack::{QUICK_MAX, quick_budget};
+use crate::timers::Timer;
+use crate::{CloseReason, Cx, Segment, SeqNum, SeqRange, State};
+
+/// Smallest payload with which a lower estimate of the peer's segment size is believed at once.
+const RCV_MSS_PLAUSIBLE: u32 = 536;
+
+impl Connection {
+    /// The text of an acceptable segment, and its FIN.
+    pub(super) fn take_text(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        if seg.len == 0 && !seg.flags.fin() {
+            return Disposition::Done;
+        }
+        let hot = &self.hot;
+        let end = seg.end_seq();
+        if end.at_or_before(hot.rcv_nxt) {
+            self.note_duplicate(cx, seg.seq, end);
+            self.hot.flags.set(Flags::ACK_NOW);
+            return if seg.len == 0 {
+                Disposition::Done
+            } else {
+                Disposition::Drop(DropReason::TcpOldData)
+            };
+        }
+        if hot.flags.has(Flags::FIN_TAKEN) {
+            // RFC 9293: should not occur, since a FIN has been received. Ignore.
+            return Disposition::Drop(DropReason::TcpIgnored);
+        }
+        if hot.flags.has(Flags::DISCARD) && seg.len > 0 {
+            // Nobody will ever read this: RFC 9293 section 3.6.1, RFC 2525 section 2.17.
+            cx.counters.abort_on_data += 1;
+            self.reset(cx, CloseReason::Aborted);
+            return Disposition::Drop(DropReason::DataAfterClose);
+        }
+        if !cx.can_store && seg.len > 0 {
+            return self.refuse_for_memory(cx, seg);
+        }
+        self.take_fitting(cx, seg)
+    }
+
+    fn refuse_for_memory(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        self.hot.flags.set(Flags::ACK_NOW);
+        self.hot.pace.enter_quick(QUICK_MAX, cx.params);
+        if seg.seq.at_or_before(self.hot.rcv_nxt) {
+            cx.counters.rcv_q_drop += 1;
+            Disposition::Drop(DropReason::RcvMemory)
+        } else {
+            cx.counters.ofo_drop += 1;
+            Disposition::Drop(DropReason::OfoLimit)
+        }
+    }
+
+    /// Cut the segment to the window and to a FIN already known, and take what is new.
+    fn take_fitting(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        let fin_seq = seg.seq.add(seg.len);
+        let mut fin = seg.flags.fin();
+        let mut end = fin_seq.earlier(self.hot.rcv_adv);
+        if self.hot.flags.has(Flags::FIN_AHEAD) {
+            end = end.earlier(self.warm.peer_fin);
+            fin = fin && fin_seq == self.warm.peer_fin;
+        }
+        // A FIN counts only with everything before it, and only if nothing is known beyond it.
+        let beyond = self.ext.as_ref().and_then(|ext| ext.assembler.highest());
+        fin = fin && end == fin_seq && beyond.is_none_or(|high| high.at_or_before(fin_seq.add(1)));
+        let cut = fin_seq.bytes_since(end);
+        if cut > 0 {
+            self.hot.flags.set(Flags::ACK_NOW);
+            cx.counters.beyond_window += 1;
+        }
+        let start = seg.seq.later(self.hot.rcv_nxt);
+        let range_end = end.add(u32::from(fin));
+        let Some(range) = SeqRange::new(seg.seq, range_end).filter(|_| start.before(range_end))
+        else {
+            if self.receive_window() == 0 {
+                cx.counters.zero_window_drop += 1;
+            }
+            self.hot.flags.set(Flags::ACK_NOW);
+            return Disposition::Drop(DropReason::TcpOutOfWindow);
+        };
+        if seg.seq.before(self.hot.rcv_nxt) {
+            // Old and new in one: H104.
+            self.note_duplicate(cx, seg.seq, self.hot.rcv_nxt);
+            self.hot.flags.set(Flags::ACK_NOW);
+        }
+        if !fin && cut == 0 && seg.seq == self.hot.rcv_nxt && self.nothing_ahead() {
+            return self.take_in_order(cx, seg);
+        }
+        let rcv_nxt = self.hot.rcv_nxt;
+        let had_holes = !self.nothing_ahead();
+        match self.attach(cx).assembler.insert(rcv_nxt, range) {
+            Inserted::InOrder { keep, rcv_nxt } => {
+                if had_holes {
+                    self.hot.flags.set(Flags::ACK_NOW);
+                }
+                self.learn_fin(fin, fin_seq, keep);
+                self.finish_in_order(cx, seg, keep, rcv_nxt)
+            }
+            Inserted::OutOfOrder { keep } => {
+                self.learn_fin(fin, fin_seq, keep);
+                self.finish_out_of_order(cx, seg, keep, range)
+            }
+            Inserted::Duplicate => {
+                if self.hot.flags.has(Flags::SACK) && cx.params.dsack && seg.len > 0 {
+                    cx.counters.dsack_ofo_sent += 1;
+                    self.attach(cx).dsack = Some((start, range_end));
+                }
+                self.owe_duplicate_ack(seg);
+                if seg.len == 0 {
+                    Disposition::Done
+                } else {
+                    Disposition::Drop(DropReason::TcpOldData)
+                }
+            }
+            Inserted::Full => {
+                cx.counters.ofo_drop += 1;
+                self.owe_duplicate_ack(seg);
+                Disposition::Drop(DropReason::OfoLimit)
+            }
+        }
+    }
+
+    fn nothing_ahead(&self) -> bool {
+        self.ext.as_ref().is_none_or(|ext| ext.assembler.is_empty())
+    }
+
+    /// The common case: the next bytes, whole, nothing waiting beyond them.
+    pub(super) fn take_in_order(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        let end = self.hot.rcv_nxt.add(seg.len);
+        let Some(keep) = SeqRange::new(self.hot.rcv_nxt, end) else {
+            return Disposition::Drop(DropReason::TcpOutOfWindow);
+        };
+        self.finish_in_order(cx, seg, keep, end)
+    }
+
+    /// The FIN of a segment was taken with it if the piece that was kept reaches it.
+    fn learn_fin(&mut self, fin: bool, fin_seq: SeqNum, keep: SeqRange) {
+        if fin && keep.end() == fin_seq.add(1) {
+            self.warm.peer_fin = fin_seq;
+            self.hot.flags.set(Flags::FIN_AHEAD);
+        }
+    }
+
+    fn finish_in_order(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment,
+        keep: SeqRange,
+        rcv_nxt: SeqNum,
+    ) -> Disposition {
+        self.attach(cx);
+        let moved = rcv_nxt.bytes_since(self.hot.rcv_nxt);
+        self.hot.rcv_nxt = rcv_nxt;
+        let data = self.without_fin(keep);
+        if seg.len > 0 {
+            self.measure_segment(seg);
+            self.on_data_arrived(cx, seg);
+        }
+        if data > 0 {
+            self.warm.bytes_received += u64::from(moved);
+            self.hot.flags.set(Flags::EV_READABLE);
+        }
+        let fin_reached =
+            self.hot.flags.has(Flags::FIN_AHEAD) && rcv_nxt == self.warm.peer_fin.add(1);
+        if fin_reached {
+            self.take_fin(cx);
+        }
+        if data == 0 {
+            return Disposition::Done;
+        }
+        let skip = keep.start().bytes_since(seg.seq);
+        Disposition::Keep(Keep { skip, len: data, seq: keep.start(), in_order: true })
+    }
+
+    fn finish_out_of_order(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment,
+        keep: SeqRange,
+        range: SeqRange,
+    ) -> Disposition {
+        if seg.len > 0 {
+            self.measure_segment(seg);
+            self.on_data_arrived(cx, seg);
+        }
+        cx.counters.ofo_queue += 1;
+        if keep != range {
+            cx.counters.ofo_merge += 1;
+        }
+        self.owe_duplicate_ack(seg);
+        let data = self.without_fin(keep);
+        if data == 0 {
+            return Disposition::Done;
+        }
+        let skip = keep.start().bytes_since(seg.seq);
+        Disposition::Keep(Keep { skip, len: data, seq: keep.start(), in_order: false })
+    }
+
+    /// Payload bytes of a piece, whose last sequence number may be the FIN.
+    fn without_fin(&self, keep: SeqRange) -> u32 {
+        let fin = self.hot.flags.has(Flags::FIN_AHEAD) && keep.end() == self.warm.peer_fin.add(1);
+        keep.len() - u32::from(fin && !keep.is_empty())
+    }
+
+    /// RFC 5681 section 4.2: out of order is answered at once. A peer with SACK learns from one
+    /// answer what a whole burst did; one without counts them.
+    fn owe_duplicate_ack(&mut self, seg: &Segment) {
+        self.hot.flags.set(Flags::ACK_NOW);
+        if !self.hot.flags.has(Flags::SACK) {
+            let segs = u8::try_from(seg.segs).unwrap_or(u8::MAX);
+            self.hot.dup_acks_owed = self.hot.dup_acks_owed.saturating_add(segs);
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4, eighth.
+    fn take_fin(&mut self, cx: &mut Cx<'_>) {
+        self.hot.flags.set(Flags::FIN_TAKEN);
+        self.hot.flags.set(Flags::EV_PEER_CLOSED);
+        self.hot.flags.set(Flags::ACK_NOW);
+        match self.hot.state {
+            State::Established => self.set_state(cx, State::CloseWait),
+            // Our FIN is acknowledged in FIN-WAIT-2 only.
+            State::FinWait1 => self.set_state(cx, State::Closing),
+            State::FinWait2 => self.enter_time_wait(cx),
+            _ => {}
+        }
+    }
+
+    pub(super) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
+        self.set_state(cx, State::TimeWait);
+        self.hot.timers.stop_all();
+    }
+
+    /// Estimate the peer's segment size, for delayed acknowledgements and silly windows.
+    fn measure_segment(&mut self, seg: &Segment) {
+        let len = if seg.segs > 1 { seg.seg_size } else { seg.len };
+        let now = u32::from(self.hot.rcv_mss);
+        let size = len.min(u32::from(self.warm.advmss)) as u16;
+        if len >= now {
+            self.hot.rcv_mss = size;
+        } else if len >= RCV_MSS_PLAUSIBLE
+            || len >= u32::from(RCV_MSS_MIN) && !seg.flags.psh() && !seg.flags.fin()
+        {
+            // Two full-looking segments of one size in a row lower the estimate.
+            if self.warm.rcv_mss_candidate == size {
+                self.hot.rcv_mss = size;
+            }
+            self.warm.rcv_mss_candidate = size;
+        }
+        if seg.flags.psh() {
+            self.hot.flags.set(Flags::PUSHED);
+        }
+    }
+
+    /// Pace of acknowledgements, and the delayed one.
+    fn on_data_arrived(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        let rto = self.hot.rto.get();
+        let budget = quick_budget(self.receive_window(), u32::from(self.hot.rcv_mss));
+        self.hot.pace.on_data(cx.now, rto, budget, cx.params);
+        let echo = if seg.len >= u32::from(self.hot.rcv_mss) {
+            self.echo_age(seg.arrival, seg)
+        } else {
+            None
+        };
+        let timestamps = self.hot.flags.has(Flags::TIMESTAMPS);
+        let window = self.receive_window();
+        if let Some(ext) = &mut self.ext
+            && (echo.is_some() || !timestamps)
+        {
+            ext.autotune.on_data(cx.now, self.hot.rcv_nxt, window, echo);
+        }
+        self.owe_delayed_ack(cx);
+    }
+
+    fn owe_delayed_ack(&mut self, cx: &Cx<'_>) {
+        self.hot.flags.set(Flags::ACK_PENDING);
+        let pushed = self.hot.flags.has(Flags::PUSHED);
+        let delay = self.hot.pace.delay(self.hot.rtt.srtt(), pushed, cx.params);
+        let at = cx.now + delay;
+        match self.hot.timers.get(Timer::DelayedAck) {
+            // An earlier deadline stays; if it is very near, there is no point in waiting.
+            Some(earlier) if earlier <= at => {
+                if earlier <= cx.now + self.hot.pace.ato() / 4 {
+                    self.hot.flags.set(Flags::ACK_NOW);
+                }
+            }
+            _ => self.hot.timers.arm(Timer::DelayedAck, at),
+        }
+    }
+}

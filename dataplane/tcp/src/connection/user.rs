@@ -1,0 +1,250 @@
+//! What the application does: send, consume, close, abort, change options.
+
+use core::time::Duration;
+
+use super::{CHARGE, Connection, Flags};
+use crate::recovery::log::Marks;
+use crate::timers::Timer;
+use crate::window::initial_rcvbuf;
+use crate::{CloseReason, ConnOptions, Cx, SendError, State, TcpParams};
+
+impl Connection {
+    /// Bytes that the application may hand over now: free send buffer, `tcp_notsent_lowat`.
+    /// When this was less than wanted, [`crate::Event::Writable`] follows once there is room.
+    pub fn send_room(&self, cx: &Cx<'_>) -> u32 {
+        if !self.may_send() {
+            return 0;
+        }
+        let used = self.hot.write_seq.bytes_since(self.hot.snd_una);
+        let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
+        let free = self.warm.sndbuf.saturating_sub(used);
+        free.min(cx.params.notsent_lowat.saturating_sub(unsent))
+    }
+
+    fn may_send(&self) -> bool {
+        matches!(self.hot.state, State::Established | State::CloseWait)
+            && !self.hot.flags.has(Flags::FIN_QUEUED)
+    }
+
+    /// The application wanted more room than there was: [`crate::Event::Writable`] is owed.
+    pub fn want_writable(&mut self) {
+        self.hot.flags.set(Flags::WANT_WRITABLE);
+    }
+
+    /// A third of the buffer must be free before the application is woken: a few large writes cost
+    /// less than many small ones.
+    pub(super) fn settle_writable(&mut self, params: &TcpParams) {
+        if !self.hot.flags.has(Flags::WANT_WRITABLE) || !self.may_send() {
+            return;
+        }
+        let used = self.hot.write_seq.bytes_since(self.hot.snd_una);
+        let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
+        let free = self.warm.sndbuf.saturating_sub(used);
+        if free >= self.warm.sndbuf / 3 && unsent < params.notsent_lowat {
+            self.hot.flags.clear(Flags::WANT_WRITABLE);
+            self.hot.flags.set(Flags::EV_WRITABLE);
+        }
+    }
+
+    /// The stack has stored `len` more bytes of the application's (at most [`Connection::send_room`]).
+    /// `more`: further bytes follow at once, so a partial segment may wait for them (MSG_MORE).
+    ///
+    /// # Errors
+    ///
+    /// Once the application has closed, or the connection is gone.
+    pub fn send(&mut self, cx: &mut Cx<'_>, len: u32, more: bool) -> Result<(), SendError> {
+        if !self.may_send() {
+            let gone = matches!(self.hot.state, State::Closed | State::TimeWait);
+            return Err(if gone { SendError::Closed } else { SendError::Closing });
+        }
+        self.check();
+        if len > 0 {
+            self.restart_after_idle(cx);
+            self.hot.write_seq = self.hot.write_seq.add(len);
+        }
+        self.hot.flags.put(Flags::MORE, more);
+        self.settle(cx);
+        self.check();
+        Ok(())
+    }
+
+    /// RFC 5681 section 4.1: after a pause the window says nothing about the path any more.
+    fn restart_after_idle(&mut self, cx: &mut Cx<'_>) {
+        let rto = self.hot.rto.get();
+        let now = cx.now;
+        let params = cx.params;
+        let ext = self.attach(cx);
+        if params.slow_start_after_idle && ext.recovery.log.is_empty() {
+            let idle = now.since(ext.last_sent);
+            if idle > rto {
+                ext.cc.on_idle_restart(idle, rto, params.initial_cwnd);
+                // Further writes before anything is sent are part of the same start.
+                ext.last_sent = now;
+            }
+        }
+    }
+
+    /// The application has taken `len` bytes from the receive queue.
+    pub fn consume(&mut self, cx: &mut Cx<'_>, len: u32) {
+        self.check();
+        let len = len.min(self.rcv_nxt().bytes_since(self.hot.copied_seq));
+        if len == 0 {
+            return;
+        }
+        self.hot.copied_seq = self.hot.copied_seq.add(len);
+        self.tune_receive_buffer(cx);
+        self.acknowledge_read(cx);
+        self.settle(cx);
+        self.check();
+    }
+
+    fn tune_receive_buffer(&mut self, cx: &Cx<'_>) {
+        if !cx.params.moderate_rcvbuf || self.hot.flags.has(Flags::RCVBUF_LOCKED) {
+            return;
+        }
+        let (copied, rcv_nxt) = (self.hot.copied_seq, self.rcv_nxt());
+        let srtt = self.hot.rtt.srtt();
+        let Some(ext) = &mut self.ext else { return };
+        if let Some(window) = ext.autotune.on_copied(cx.now, copied, rcv_nxt, srtt) {
+            let wanted = window.saturating_mul(CHARGE).min(cx.params.rmem[2]);
+            self.warm.rcvbuf = self.warm.rcvbuf.max(wanted);
+        }
+    }
+
+    /// Reading may make an acknowledgement worth while: for the data, or for the window.
+    fn acknowledge_read(&mut self, cx: &Cx<'_>) {
+        let hot = &self.hot;
+        if matches!(hot.state, State::Closed | State::TimeWait) || hot.flags.has(Flags::ACK_NOW) {
+            return;
+        }
+        let pending = hot.flags.has(Flags::ACK_PENDING);
+        let drained = hot.copied_seq == self.rcv_nxt();
+        let unacknowledged = hot.rcv_nxt.bytes_since(hot.rcv_wup);
+        let due = pending
+            && (unacknowledged > u32::from(hot.rcv_mss)
+                || drained && hot.flags.has(Flags::PUSHED) && !hot.pace.is_interactive());
+        if due || (!hot.flags.has(Flags::FIN_TAKEN) && self.is_window_update_due(cx)) {
+            self.hot.flags.set(Flags::ACK_NOW);
+        }
+    }
+
+    /// A window worth telling: at least twice what is open, RFC 9293 section 3.8.6.2.2.
+    fn is_window_update_due(&self, cx: &Cx<'_>) -> bool {
+        let current = self.receive_window();
+        let space = self.warm.rcvbuf / CHARGE;
+        if current.saturating_mul(2) > space {
+            return false;
+        }
+        let window = self.select_window(cx);
+        window > 0 && window >= current.saturating_mul(2)
+    }
+
+    /// The application will send no more: FIN after what is queued. With `discard` it will not
+    /// read any more either (`close` of a socket): unread or later data reset the connection.
+    pub fn close(&mut self, cx: &mut Cx<'_>, discard: bool) {
+        if matches!(self.hot.state, State::Closed | State::TimeWait) {
+            return;
+        }
+        self.check();
+        if discard {
+            self.hot.flags.set(Flags::DISCARD);
+            self.hot.flags.clear(Flags::EV_READABLE);
+            if self.rcv_nxt() != self.hot.copied_seq {
+                // RFC 9293 section 3.6.1 and RFC 2525 section 2.17: the peer must learn that its data
+                // were not read.
+                cx.counters.abort_on_close += 1;
+                self.reset(cx, CloseReason::Aborted);
+                self.settle(cx);
+                return;
+            }
+        }
+        if !self.hot.flags.has(Flags::FIN_QUEUED) {
+            self.attach(cx);
+            self.hot.flags.set(Flags::FIN_QUEUED);
+            self.hot.flags.clear(Flags::MORE);
+            let next =
+                if self.hot.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
+            self.set_state(cx, next);
+        }
+        self.hot.flags.clear(Flags::WANT_WRITABLE);
+        if self.is_lingering() {
+            self.hot.timers.stop(Timer::Slow);
+        }
+        self.settle(cx);
+        self.check();
+    }
+
+    /// Reset at once; the RST comes out of [`Connection::poll_transmit`], then
+    /// [`crate::Event::Closed`].
+    pub fn abort(&mut self, cx: &mut Cx<'_>) {
+        if matches!(self.hot.state, State::Closed | State::TimeWait) {
+            return;
+        }
+        cx.counters.abort_on_linger += 1;
+        self.reset(cx, CloseReason::Aborted);
+        self.settle(cx);
+    }
+
+    /// Change options of a live connection (`TCP_NODELAY`, buffers, keep-alive, user timeout).
+    pub fn set_options(&mut self, cx: &mut Cx<'_>, options: &ConnOptions) {
+        let ConnOptions { nodelay, rcvbuf, sndbuf, mss, congestion: _, keepalive, user_timeout } =
+            options;
+        let params = cx.params;
+        self.hot.flags.put(Flags::NODELAY, *nodelay);
+        if self.hot.flags.has(Flags::KEEPALIVE) != *keepalive {
+            self.hot.flags.put(Flags::KEEPALIVE, *keepalive);
+            self.hot.timers.stop(Timer::Slow);
+        }
+        self.warm.user_timeout_ms =
+            user_timeout.map_or(0, |t: Duration| u32::try_from(t.as_millis()).unwrap_or(u32::MAX));
+        if rcvbuf.is_some() {
+            self.hot.flags.set(Flags::RCVBUF_LOCKED);
+            self.warm.rcvbuf = initial_rcvbuf(params, options);
+        }
+        if let Some(bytes) = *sndbuf {
+            self.hot.flags.set(Flags::SNDBUF_LOCKED);
+            let doubled = bytes.min(params.wmem_max).saturating_mul(CHARGE);
+            self.warm.sndbuf = doubled.max(params.wmem[0]);
+        }
+        if let Some(mss) = mss {
+            self.warm.peer_mss = self.warm.peer_mss.min(*mss);
+            self.shrink_mss(params);
+        }
+        self.settle(cx);
+    }
+
+    /// The path may carry only packets of `mtu` bytes, says an ICMP message whose quotation was in
+    /// flight. Never raises, and never below the floors of RFC 1191 and `tcp_min_snd_mss`.
+    pub fn on_path_hint(&mut self, cx: &mut Cx<'_>, mtu: u16) {
+        let floor = path_floor(self.warm.ip_header);
+        let mtu = mtu.max(floor);
+        if mtu >= self.warm.mtu || self.hot.state == State::Closed {
+            return;
+        }
+        self.warm.mtu = mtu;
+        self.shrink_mss(cx.params);
+        self.settle(cx);
+    }
+
+    /// The segment size has become smaller: what is in flight and too large is sent again.
+    fn shrink_mss(&mut self, params: &TcpParams) {
+        let before = self.hot.snd_mss;
+        self.set_mss(params);
+        let mss = self.hot.snd_mss;
+        if before == 0 || mss >= before {
+            return;
+        }
+        if let Some(ext) = &mut self.ext {
+            ext.recovery.on_smaller_mss(self.hot.snd_una, self.hot.snd_nxt, mss);
+            debug_assert!(ext.recovery.log.head().is_none_or(
+                |h| !h.marks.has(Marks::LOST) || u32::from(h.seg_size) <= u32::from(before)
+            ));
+        }
+    }
+}
+
+/// Smallest packet that a path is believed to be limited to: RFC 1191 (with the floor that Linux
+/// uses, `min_pmtu`) and RFC 8200.
+const fn path_floor(ip_header: u16) -> u16 {
+    if ip_header >= 40 { 1280 } else { 552 }
+}

@@ -1,0 +1,613 @@
+//! The transmit log, which is the scoreboard at the same time: what is in flight, when it was sent,
+//! and what is known about it.
+//!
+//! One record per plan. A record is split where a selective acknowledgement, a partial
+//! acknowledgement or a partial retransmission makes its halves differ, always at a boundary of the
+//! segments that were really sent, so a peer that acknowledges single bytes cannot make more records
+//! than there are segments. Neighbours that are both selectively acknowledged are merged again.
+//!
+//! The records are contiguous: the first begins at `snd_una`, each begins where the one before ends,
+//! the last ends at `snd_nxt`. A look-up is a binary search.
+
+use alloc::collections::VecDeque;
+
+use base::Instant;
+
+use crate::{SeqNum, SeqRange};
+
+/// Records at most. Beyond it nothing is split any more: selective acknowledgements inside a record
+/// are then ignored, which costs a retransmission but no memory.
+pub(crate) const RECORDS_MAX: usize = 4096;
+
+/// Records up to which new data may be sent; the rest is kept for splits.
+pub(crate) const RECORDS_NEW_DATA_MAX: usize = RECORDS_MAX * 3 / 4;
+
+/// Records up to which every check in debug builds looks at all of them.
+const CHECKED_RECORDS: usize = 64;
+
+/// What is known of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    /// Selectively acknowledged.
+    pub(crate) const SACKED: Self = Self(1);
+    /// Taken for lost.
+    pub(crate) const LOST: Self = Self(2);
+    /// A retransmission of it is in flight.
+    pub(crate) const RETRANS: Self = Self(4);
+    /// It was retransmitted at least once (Karn).
+    pub(crate) const EVER_RETRANS: Self = Self(8);
+    /// Its last sequence number is our FIN.
+    pub(crate) const FIN: Self = Self(16);
+    /// Its last segment carried PSH.
+    pub(crate) const PSH: Self = Self(32);
+
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    #[must_use]
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[must_use]
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+/// A range sent at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) start: SeqNum,
+    /// After the last byte, or after the FIN.
+    pub(crate) end: SeqNum,
+    /// When it was sent last.
+    pub(crate) sent: Instant,
+    /// `snd_nxt` when it was retransmitted last: what was sent later lies beyond.
+    pub(crate) rxt_nxt: SeqNum,
+    /// Payload bytes of each segment but the last.
+    pub(crate) seg_size: u16,
+    pub(crate) marks: Marks,
+}
+
+impl Record {
+    pub(crate) const fn data_len(&self) -> u32 {
+        self.end.bytes_since(self.start).saturating_sub(self.marks.has(Marks::FIN) as u32)
+    }
+
+    /// Segments in it; a FIN alone is one.
+    pub(crate) fn segs(&self) -> u32 {
+        self.data_len().div_ceil(u32::from(self.seg_size.max(1))).max(1)
+    }
+}
+
+/// What an acknowledgement did to the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckOutcome {
+    /// Segments acknowledged cumulatively.
+    pub(crate) acked: u32,
+    /// Segments selectively acknowledged for the first time.
+    pub(crate) sacked: u32,
+    /// Segments delivered: of the cumulatively acknowledged ones those not already counted when
+    /// they were selectively acknowledged, plus `sacked`.
+    pub(crate) delivered: u32,
+    /// When the first cumulatively acknowledged, never retransmitted segment was sent.
+    pub(crate) first_sent: Option<Instant>,
+    /// A segment that was retransmitted is among them: what else the acknowledgement covers may have
+    /// waited for it at the peer, so it says nothing about the round trip (Karn).
+    pub(crate) retrans_acked: bool,
+    /// When the first newly selectively acknowledged, never retransmitted segment was sent.
+    pub(crate) sack_sent: Option<Instant>,
+    /// The lowest segment that arrived later than a higher one although it was sent once only.
+    pub(crate) reordered: Option<SeqNum>,
+    /// Blocks of the peer that could not be used because the log is full.
+    pub(crate) refused: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct TransmitLog {
+    records: VecDeque<Record>,
+    /// Segments in all records.
+    packets_out: u32,
+    sacked_out: u32,
+    lost_out: u32,
+    retrans_out: u32,
+    /// End of the highest range selectively acknowledged; meaningful while `sacked_out` is not zero.
+    high_sacked: SeqNum,
+}
+
+impl TransmitLog {
+    pub(crate) fn new() -> Self {
+        Self {
+            records: VecDeque::new(),
+            packets_out: 0,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            high_sacked: SeqNum::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) const fn packets_out(&self) -> u32 {
+        self.packets_out
+    }
+
+    pub(crate) const fn sacked_out(&self) -> u32 {
+        self.sacked_out
+    }
+
+    pub(crate) const fn lost_out(&self) -> u32 {
+        self.lost_out
+    }
+
+    pub(crate) const fn retrans_out(&self) -> u32 {
+        self.retrans_out
+    }
+
+    /// End of the highest selectively acknowledged range.
+    pub(crate) fn high_sacked(&self) -> Option<SeqNum> {
+        (self.sacked_out > 0).then_some(self.high_sacked)
+    }
+
+    pub(crate) fn head(&self) -> Option<&Record> {
+        self.records.front()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&Record> {
+        self.records.get(index)
+    }
+
+    /// Index of the record that contains `seq`, or of the first after it.
+    pub(crate) fn find(&self, seq: SeqNum) -> usize {
+        self.records.partition_point(|r| r.end.at_or_before(seq))
+    }
+
+    /// Something was sent for the first time; it follows on what the log holds.
+    pub(crate) fn push(&mut self, record: Record) {
+        debug_assert!(self.records.back().is_none_or(|last| last.end == record.start));
+        debug_assert!(record.start.before(record.end));
+        self.packets_out += record.segs();
+        if let Some(last) = self.records.back_mut()
+            && last.sent == record.sent
+            && last.marks == Marks::default()
+            && last.seg_size == record.seg_size
+            && last.data_len().is_multiple_of(u32::from(last.seg_size.max(1)))
+        {
+            last.end = record.end;
+            last.marks = record.marks;
+            return;
+        }
+        self.records.push_back(record);
+    }
+
+    /// Everything before `una` is acknowledged.
+    pub(crate) fn ack_to(&mut self, una: SeqNum, out: &mut AckOutcome) {
+        let high_sacked = self.high_sacked();
+        while let Some(head) = self.records.front().copied() {
+            if una.at_or_before(head.start) {
+                break;
+            }
+            let whole = una.at_or_after(head.end);
+            let size = u32::from(head.seg_size.max(1));
+            let segs = if whole {
+                head.segs()
+            } else {
+                (una.bytes_since(head.start) / size).min(head.segs() - 1)
+            };
+            self.count_acked(&head, segs, high_sacked, out);
+            if whole {
+                self.records.pop_front();
+                continue;
+            }
+            self.trim_head(una, head.start.add(segs * size));
+            break;
+        }
+    }
+
+    /// Book `segs` segments from the front of `head` as acknowledged.
+    fn count_acked(
+        &mut self,
+        head: &Record,
+        segs: u32,
+        high_sacked: Option<SeqNum>,
+        out: &mut AckOutcome,
+    ) {
+        if segs == 0 {
+            return;
+        }
+        let marks = head.marks;
+        out.acked += segs;
+        self.packets_out -= segs;
+        if marks.has(Marks::SACKED) {
+            self.sacked_out -= segs;
+        } else {
+            out.delivered += segs;
+            if !marks.has(Marks::EVER_RETRANS) && high_sacked.is_some_and(|h| head.start.before(h))
+            {
+                let lowest = out.reordered.map_or(head.start, |r| r.earlier(head.start));
+                out.reordered = Some(lowest);
+            }
+        }
+        if marks.has(Marks::LOST) {
+            self.lost_out -= segs;
+        }
+        if marks.has(Marks::RETRANS) {
+            self.retrans_out -= segs;
+        }
+        out.retrans_acked |= marks.has(Marks::EVER_RETRANS);
+        if !marks.has(Marks::EVER_RETRANS.with(Marks::SACKED)) && out.first_sent.is_none() {
+            out.first_sent = Some(head.sent);
+        }
+    }
+
+    /// Let the head begin at `una`, in the middle of it; `boundary` is the start of the segment that
+    /// `una` lies in. The rest of a segment that was acknowledged in part becomes a record of its own,
+    /// so that the other boundaries stay where they are on the wire.
+    fn trim_head(&mut self, una: SeqNum, boundary: SeqNum) {
+        let Some(head) = self.records.front_mut() else { return };
+        let next = boundary.add(u32::from(head.seg_size.max(1)));
+        let data_end = head.start.add(head.data_len());
+        if una == boundary || next.at_or_after(data_end) {
+            head.start = una;
+            return;
+        }
+        let mut rest = *head;
+        head.start = next;
+        rest.start = una;
+        rest.end = next;
+        rest.marks = rest.marks.without(Marks::FIN.with(Marks::PSH));
+        self.records.push_front(rest);
+    }
+
+    /// The peer holds `block`, which lies between `snd_una` and `snd_nxt`.
+    pub(crate) fn on_sack(&mut self, block: SeqRange, out: &mut AckOutcome) {
+        let high_sacked = self.high_sacked();
+        let first = self.find(block.start());
+        let mut index = first;
+        while let Some(record) = self.records.get(index).copied() {
+            if record.start.at_or_after(block.end()) {
+                break;
+            }
+            if record.marks.has(Marks::SACKED) {
+                index += 1;
+                continue;
+            }
+            let Some(inner) = whole_segments(&record, block) else {
+                index += 1;
+                continue;
+            };
+            if inner.start() != record.start {
+                if !self.split(index, inner.start()) {
+                    out.refused = true;
+                    break;
+                }
+                index += 1;
+            }
+            if inner.end() != record.end && !self.split(index, inner.end()) {
+                out.refused = true;
+                break;
+            }
+            self.mark_sacked(index, high_sacked, out);
+            index += 1;
+        }
+        self.merge_sacked(first.saturating_sub(1), index);
+    }
+
+    fn mark_sacked(&mut self, index: usize, high_sacked: Option<SeqNum>, out: &mut AckOutcome) {
+        let any_sacked = self.sacked_out > 0;
+        let Some(record) = self.records.get_mut(index) else { return };
+        let segs = record.segs();
+        let marks = record.marks;
+        if marks.has(Marks::LOST) {
+            self.lost_out -= segs;
+        }
+        if marks.has(Marks::RETRANS) {
+            self.retrans_out -= segs;
+        }
+        out.retrans_acked |= marks.has(Marks::EVER_RETRANS);
+        if !marks.has(Marks::EVER_RETRANS) {
+            out.sack_sent.get_or_insert(record.sent);
+            if high_sacked.is_some_and(|h| record.start.before(h)) {
+                out.reordered =
+                    Some(out.reordered.map_or(record.start, |r| r.earlier(record.start)));
+            }
+        }
+        record.marks = marks.without(Marks::LOST.with(Marks::RETRANS)).with(Marks::SACKED);
+        self.high_sacked = if any_sacked { self.high_sacked.later(record.end) } else { record.end };
+        self.sacked_out += segs;
+        out.sacked += segs;
+        out.delivered += segs;
+    }
+
+    /// Merge neighbours among the records `from..=to` that are both selectively acknowledged.
+    fn merge_sacked(&mut self, from: usize, to: usize) {
+        let mut index = to.min(self.records.len().saturating_sub(1));
+        while index > from {
+            let (Some(left), Some(right)) =
+                (self.records.get(index - 1).copied(), self.records.get(index).copied())
+            else {
+                return;
+            };
+            let both = left.marks.has(Marks::SACKED) && right.marks.has(Marks::SACKED);
+            let aligned = left.seg_size == right.seg_size
+                && left.data_len().is_multiple_of(u32::from(left.seg_size.max(1)));
+            if both && aligned {
+                if let Some(l) = self.records.get_mut(index - 1) {
+                    l.end = right.end;
+                    l.sent = left.sent.max(right.sent);
+                    l.marks = Marks(left.marks.0 | right.marks.0);
+                }
+                self.records.remove(index);
+            }
+            index -= 1;
+        }
+    }
+
+    /// Split the record at `index` so that a new one begins at `at`, which is a segment boundary
+    /// inside it. False if the log is full.
+    fn split(&mut self, index: usize, at: SeqNum) -> bool {
+        if self.records.len() >= RECORDS_MAX {
+            return false;
+        }
+        let Some(left) = self.records.get_mut(index) else { return false };
+        debug_assert!(left.start.before(at) && at.before(left.end));
+        let mut right = *left;
+        left.end = at;
+        left.marks = left.marks.without(Marks::FIN.with(Marks::PSH));
+        right.start = at;
+        self.records.insert(index + 1, right);
+        true
+    }
+
+    /// Take the record for lost. Nothing happens to one that the peer holds.
+    pub(crate) fn mark_lost(&mut self, index: usize) {
+        let Some(record) = self.records.get_mut(index) else { return };
+        if record.marks.has(Marks::SACKED) {
+            return;
+        }
+        let segs = record.segs();
+        if !record.marks.has(Marks::LOST) {
+            self.lost_out += segs;
+        }
+        if record.marks.has(Marks::RETRANS) {
+            self.retrans_out -= segs;
+        }
+        record.marks = record.marks.with(Marks::LOST).without(Marks::RETRANS);
+    }
+
+    /// Take only the first segment of the log for lost.
+    pub(crate) fn mark_head_lost(&mut self) {
+        let Some(head) = self.records.front().copied() else { return };
+        let boundary = head.start.add(u32::from(head.seg_size.max(1)));
+        if head.segs() > 1 && !self.split(0, boundary) {
+            return;
+        }
+        self.mark_lost(0);
+    }
+
+    /// Take the last segment of the log for lost unless something is known about it. True if so.
+    pub(crate) fn mark_tail_lost(&mut self) -> bool {
+        let Some(index) = self.records.len().checked_sub(1) else { return false };
+        let Some(tail) = self.records.get(index).copied() else { return false };
+        if tail.marks.has(Marks::SACKED.with(Marks::LOST).with(Marks::RETRANS)) {
+            return false;
+        }
+        let size = u32::from(tail.seg_size.max(1));
+        let boundary = tail.start.add((tail.segs() - 1) * size);
+        if boundary != tail.start {
+            if !self.split(index, boundary) {
+                return false;
+            }
+            self.mark_lost(index + 1);
+        } else {
+            self.mark_lost(index);
+        }
+        true
+    }
+
+    /// Mark all records that begin in `from..to` lost that are not yet and of which no retransmission
+    /// is in flight. Returns whether there was one.
+    pub(crate) fn mark_lost_range(&mut self, from: SeqNum, to: SeqNum) -> bool {
+        let mut index = self.find(from);
+        let mut any = false;
+        while let Some(record) = self.records.get(index) {
+            if record.start.at_or_after(to) {
+                break;
+            }
+            if !record.marks.has(Marks::SACKED.with(Marks::LOST).with(Marks::RETRANS)) {
+                self.mark_lost(index);
+                any = true;
+            }
+            index += 1;
+        }
+        any
+    }
+
+    /// Everything in flight that the peer does not hold is lost, retransmissions included. With
+    /// `forget_sack` (the peer has reneged, or may have) what it said to hold is lost too.
+    pub(crate) fn mark_all_lost(&mut self, forget_sack: bool) {
+        if forget_sack {
+            for record in &mut self.records {
+                record.marks = record.marks.without(Marks::SACKED);
+            }
+            self.sacked_out = 0;
+        }
+        for index in 0..self.records.len() {
+            self.mark_lost(index);
+        }
+    }
+
+    /// Retransmissions after which data were sent that have arrived by now: lost again. Considers
+    /// those with `rxt_nxt` at or before `edge`; returns how many segments that were, and the
+    /// earliest `rxt_nxt` of the others.
+    pub(crate) fn mark_lost_retransmissions(&mut self, edge: SeqNum) -> (u32, Option<SeqNum>) {
+        let mut segs = 0;
+        let mut earliest: Option<SeqNum> = None;
+        for index in 0..self.records.len() {
+            let Some(record) = self.records.get(index).copied() else { break };
+            if !record.marks.has(Marks::RETRANS) {
+                continue;
+            }
+            if record.rxt_nxt.at_or_before(edge) {
+                segs += record.segs();
+                self.mark_lost(index);
+            } else {
+                earliest = Some(earliest.map_or(record.rxt_nxt, |e| e.earlier(record.rxt_nxt)));
+            }
+        }
+        (segs, earliest)
+    }
+
+    /// Index of the first record from `from` on that is lost and not retransmitted since.
+    pub(crate) fn next_lost(&self, from: SeqNum) -> Option<usize> {
+        if self.lost_out == self.retrans_out {
+            return None;
+        }
+        let start = self.find(from);
+        (start..self.records.len()).find(|&i| {
+            self.records
+                .get(i)
+                .is_some_and(|r| r.marks.has(Marks::LOST) && !r.marks.has(Marks::RETRANS))
+        })
+    }
+
+    /// The first `segs` segments of the record that begins at `start` were sent again.
+    pub(crate) fn on_retransmitted(
+        &mut self,
+        start: SeqNum,
+        segs: u32,
+        now: Instant,
+        snd_nxt: SeqNum,
+    ) {
+        let index = self.find(start);
+        let Some(record) = self.records.get(index).copied() else { return };
+        debug_assert_eq!(record.start, start);
+        if segs < record.segs() {
+            let at = record.start.add(segs * u32::from(record.seg_size.max(1)));
+            if !self.split(index, at) {
+                // The log is full: the retransmission is not booked, so the whole record is sent
+                // again later. Harmless, and only a hostile peer gets here.
+                return;
+            }
+        }
+        let Some(record) = self.records.get_mut(index) else { return };
+        record.sent = now;
+        record.rxt_nxt = snd_nxt;
+        if !record.marks.has(Marks::RETRANS) {
+            self.retrans_out += record.segs();
+        }
+        record.marks = record.marks.with(Marks::RETRANS.with(Marks::EVER_RETRANS));
+    }
+
+    /// The path carries no segment larger than `mss` any more: cut what is in flight accordingly and
+    /// take what was larger for lost.
+    pub(crate) fn resegment(&mut self, mss: u16) {
+        let mut any = false;
+        for record in &mut self.records {
+            if record.seg_size <= mss || record.data_len() <= u32::from(mss) {
+                continue;
+            }
+            any = true;
+            record.seg_size = mss;
+            if !record.marks.has(Marks::SACKED) {
+                record.marks = record.marks.with(Marks::LOST).without(Marks::RETRANS);
+            }
+        }
+        if any {
+            self.recount();
+        }
+    }
+
+    fn recount(&mut self) {
+        [self.packets_out, self.sacked_out, self.lost_out, self.retrans_out] = self.sums();
+    }
+
+    /// The four counts as the records have them.
+    fn sums(&self) -> [u32; 4] {
+        let mut sums = [0u32; 4];
+        for record in &self.records {
+            let segs = record.segs();
+            let marks = record.marks;
+            let counted =
+                [true, marks.has(Marks::SACKED), marks.has(Marks::LOST), marks.has(Marks::RETRANS)];
+            for (sum, counted) in sums.iter_mut().zip(counted) {
+                *sum = sum.saturating_add(if counted { segs } else { 0 });
+            }
+        }
+        sums
+    }
+
+    /// Where loss begins: everything before the answer has at least `threshold` segments selectively
+    /// acknowledged above it (RFC 6675 section 4, IsLost).
+    pub(crate) fn lost_edge(&self, threshold: u32) -> Option<SeqNum> {
+        let high = self.high_sacked()?;
+        let mut above = 0u32;
+        let mut index = self.find(high.sub(1));
+        loop {
+            let record = self.records.get(index)?;
+            if record.marks.has(Marks::SACKED) {
+                above = above.saturating_add(record.segs());
+                if above >= threshold {
+                    return Some(record.start);
+                }
+            }
+            index = index.checked_sub(1)?;
+        }
+    }
+
+    /// What must hold, checked in debug builds; in full while the log is short.
+    pub(crate) fn check(&self, snd_una: SeqNum, snd_nxt: SeqNum) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let start = self.records.front().map_or(snd_nxt, |r| r.start);
+        let end = self.records.back().map_or(snd_una, |r| r.end);
+        assert_eq!((start, end), (snd_una, snd_nxt), "the log is not what is in flight");
+        if self.records.len() > CHECKED_RECORDS {
+            return;
+        }
+        let mut at = snd_una;
+        for record in &self.records {
+            assert_eq!(record.start, at, "the log has a hole");
+            assert!(record.start.before(record.end), "an empty record");
+            at = record.end;
+        }
+        let counts = [self.packets_out, self.sacked_out, self.lost_out, self.retrans_out];
+        assert_eq!(self.sums(), counts, "the log's counts drifted");
+    }
+}
+
+/// The part of `block` that covers whole segments of `record`; `None` if it covers none. A record's
+/// last segment ends where the record ends, FIN included.
+fn whole_segments(record: &Record, block: SeqRange) -> Option<SeqRange> {
+    let size = u32::from(record.seg_size.max(1));
+    let skipped = block.start().bytes_since(record.start).div_ceil(size);
+    if skipped >= record.segs() {
+        return None;
+    }
+    let start = record.start.add(skipped * size);
+    let end = if block.end().at_or_after(record.end) {
+        record.end
+    } else {
+        // Never past the start of the last segment: a FIN behind it belongs to that segment.
+        let segs = (block.end().bytes_since(record.start) / size).min(record.segs() - 1);
+        record.start.add(segs * size)
+    };
+    SeqRange::new(start, end).filter(|r| !r.is_empty())
+}
+
+#[cfg(test)]
+#[path = "log/tests.rs"]
+mod tests;

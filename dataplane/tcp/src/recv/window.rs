@@ -1,0 +1,114 @@
+//! Which window to offer.
+
+/// What the choice depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    /// Bytes of window that the whole receive buffer is good for.
+    pub(crate) space: u32,
+    /// Bytes in order that the application has not taken.
+    pub(crate) queued: u32,
+    /// Segment size of the peer, bytes.
+    pub(crate) rcv_mss: u32,
+    /// Our window scale.
+    pub(crate) wscale: u8,
+    /// What is still open of the last offer: right edge minus `rcv_nxt`.
+    pub(crate) current: u32,
+    /// Bytes by which the right edge may move.
+    pub(crate) room: u32,
+}
+
+impl Offer {
+    /// The window to offer, a multiple of the scale's unit. Never moves the right edge back, never
+    /// offers a silly window (RFC 9293 section 3.8.6.2.2).
+    pub(crate) fn select(&self) -> u32 {
+        let unit = 1u32 << self.wscale;
+        let cap = 0xffff_u32 << self.wscale;
+        let limit = self.current.saturating_add(self.room) & !(unit - 1);
+        let wanted = self.wanted(unit).min(cap).min(limit);
+        if wanted < self.current { round_up(self.current, unit).min(cap) } else { wanted }
+    }
+
+    fn wanted(&self, unit: u32) -> u32 {
+        let free = self.space.saturating_sub(self.queued);
+        let mss = self.rcv_mss.min(self.space);
+        if mss == 0 {
+            return 0;
+        }
+        if free < self.space / 2 {
+            let whole = free & !(unit - 1);
+            if whole < self.space / 16 || whole < mss {
+                return 0;
+            }
+        }
+        if self.wscale > 0 {
+            return round_up(free, unit);
+        }
+        let window = self.current;
+        if window <= free.saturating_sub(mss) || window > free {
+            free / mss * mss
+        } else if mss == self.space && free > window.saturating_add(self.space / 2) {
+            free
+        } else {
+            window
+        }
+    }
+}
+
+fn round_up(value: u32, unit: u32) -> u32 {
+    value.checked_next_multiple_of(unit).unwrap_or(value & !(unit - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        let base =
+            Offer { space: 65536, queued: 0, rcv_mss: 1460, wscale: 7, current: 0, room: 1 << 30 };
+        let rows: &[(&str, Offer, u32)] = &[
+            ("all free", base, 65536),
+            ("rounded up to the unit", Offer { queued: 100, ..base }, 65536),
+            ("never back", Offer { queued: 60000, current: 40000, ..base }, 40064),
+            ("silly: below a sixteenth", Offer { queued: 62000, ..base }, 0),
+            ("a sixteenth is not silly", Offer { queued: 61440, ..base }, 4096),
+            ("silly: below a segment", Offer { queued: 61440, rcv_mss: 8948, ..base }, 0),
+            ("room is respected", Offer { current: 1000, room: 5000, ..base }, 5888),
+            ("no room: as it was, in whole units", Offer { current: 1000, room: 0, ..base }, 1024),
+            ("unscaled: whole segments", Offer { wscale: 0, ..base }, 64240),
+            (
+                "unscaled: left alone when it moves less than a segment",
+                Offer { wscale: 0, current: 65000, ..base },
+                65000,
+            ),
+            ("unscaled: at most 65535", Offer { wscale: 0, rcv_mss: 1, ..base }, 65535),
+            ("no buffer", Offer { space: 0, ..base }, 0),
+            ("buffer lowered below what is queued", Offer { queued: 70000, ..base }, 0),
+        ];
+        for (name, offer, window) in rows {
+            assert_eq!(offer.select(), *window, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_edge_never_moves_back_nor_further_than_the_room() {
+        let mut random = base::SeededRandom::new(5);
+        use base::Random;
+        for _ in 0..20_000 {
+            let wscale = random.below(15) as u8;
+            let offer = Offer {
+                space: random.below(1 << 26),
+                queued: random.below(1 << 26),
+                rcv_mss: 1 + random.below(9000),
+                wscale,
+                current: random.below(0xffff << wscale),
+                room: random.below(1 << 26),
+            };
+            let window = offer.select();
+            let unit = 1 << wscale;
+            assert!(window >= offer.current, "{offer:?}");
+            assert!(window < offer.current + offer.room + unit, "{offer:?}");
+            assert!(window <= 0xffff << wscale && window.is_multiple_of(unit), "{offer:?}");
+        }
+    }
+}
