@@ -116,8 +116,9 @@ pub struct PortInfo {
     pub name: String,
     /// Driver, as DPDK calls it.
     pub driver: String,
-    /// Hardware address. `net_af_packet` has that of its interface; most other software devices
-    /// have a random one.
+    /// Hardware address of our end. `net_af_packet` and `net_af_xdp` have that of their interface,
+    /// `net_tap` that of its interface with the last bit flipped, the other software devices a
+    /// random one.
     pub mac: [u8; 6],
     /// What it can do.
     pub capable: Offloads,
@@ -526,10 +527,16 @@ fn port_info(id: u16) -> Result<PortInfo, Error> {
     let socket = unsafe { sys::rte_eth_dev_socket_id(id) };
     // What our own drivers carry is known from trying; what they state is often less.
     let mtu_max = Driver::of(&name).map_or(d.max_mtu.min(MTU_MAX), |known| known.mtu_max);
+    let mut mac = mac.addr_bytes;
+    // The driver's address is that of the interface it makes, which is the kernel's end of the
+    // link; it filters nothing, so our end can have another.
+    if Driver::of(&name).is_some_and(|d| d.name == "net_tap") {
+        mac[5] ^= 1;
+    }
     Ok(PortInfo {
         name,
         driver,
-        mac: mac.addr_bytes,
+        mac,
         capable: offloads(d.rx_offload_capa, d.tx_offload_capa),
         rx_queues_max: d.max_rx_queues,
         tx_queues_max: d.max_tx_queues,
