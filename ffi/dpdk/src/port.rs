@@ -117,8 +117,8 @@ pub struct PortInfo {
     /// Driver, as DPDK calls it.
     pub driver: String,
     /// Hardware address of our end. `net_af_packet` and `net_af_xdp` have that of their interface,
-    /// `net_tap` that of its interface with the last bit flipped, the other software devices a
-    /// random one.
+    /// `net_tap` that of its interface with the last bit flipped, `net_ring` one made of its
+    /// number, the other software devices a random one.
     pub mac: [u8; 6],
     /// What it can do.
     pub capable: Offloads,
@@ -532,6 +532,11 @@ fn port_info(id: u16) -> Result<PortInfo, Error> {
     // link; it filters nothing, so our end can have another.
     if Driver::of(&name).is_some_and(|d| d.name == "net_tap") {
         mac[5] ^= 1;
+    }
+    // `net_ring` has none. A locally administered one, so that the ends of a pair differ.
+    if mac == [0; 6] {
+        let [high, low] = id.to_be_bytes();
+        mac = [0x02, b'm', b'r', 0, high, low];
     }
     Ok(PortInfo {
         name,
