@@ -104,17 +104,36 @@ impl Bucket {
     const EMPTY: Self =
         Self { tags: [NO_TAG; BUCKET_ENTRIES], overflowed: 0, entries: [Entry(0); BUCKET_ENTRIES] };
 
-    fn find(&self, tag: u16, mut matches: impl FnMut(Entry) -> bool) -> Option<usize> {
-        (0..BUCKET_ENTRIES).find(|&i| self.tags[i] == tag && matches(self.entries[i]))
+    /// A bit for each place with this tag. Without a branch, so that it becomes a few vector
+    /// instructions.
+    #[inline]
+    fn places(&self, tag: u16) -> u32 {
+        self.tags.iter().enumerate().fold(0, |mask, (i, have)| mask | u32::from(*have == tag) << i)
     }
 
-    fn used(&self) -> usize {
-        self.tags.iter().filter(|&&tag| tag != NO_TAG).count()
+    #[inline]
+    fn find(&self, tag: u16, mut matches: impl FnMut(Entry) -> bool) -> Option<usize> {
+        let mut places = self.places(tag);
+        while places != 0 {
+            let i = places.trailing_zeros() as usize;
+            if matches(self.entries[i]) {
+                return Some(i);
+            }
+            places &= places - 1;
+        }
+        None
+    }
+
+    fn used(&self) -> u32 {
+        BUCKET_ENTRIES as u32 - self.places(NO_TAG).count_ones()
     }
 
     /// False: full.
     fn put(&mut self, tag: u16, entry: Entry) -> bool {
-        let Some(i) = self.tags.iter().position(|&tag| tag == NO_TAG) else { return false };
+        let i = self.places(NO_TAG).trailing_zeros() as usize;
+        if i >= BUCKET_ENTRIES {
+            return false;
+        }
         self.tags[i] = tag;
         self.entries[i] = entry;
         true
@@ -204,6 +223,15 @@ impl<S> Demux<S> {
             Found::Bucket(bucket, i) => Some(self.buckets[bucket].entries[i]),
             Found::Overflow(i) => Some(self.overflow[i].entry),
         }
+    }
+
+    /// Have the buckets of a hash under the present secret brought near: for a burst of segments,
+    /// first all of these and then the look-ups.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let place = self.place_of(hash);
+        accel::prefetch(&self.buckets[place.first]);
+        accel::prefetch(&self.buckets[place.second]);
     }
 
     /// Add an entry whose key is not in the table.

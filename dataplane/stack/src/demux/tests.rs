@@ -148,6 +148,12 @@ fn flows_of_one_hash_overflow_are_counted_and_none_is_lost() {
     for &i in &stored {
         assert_eq!(table.find(same, |e| e == conn(i)), Some(conn(i)));
     }
+    let compared = Cell::new(0);
+    let absent = table.find(same, |_| {
+        compared.set(compared.get() + 1);
+        false
+    });
+    assert_eq!((absent, compared.get()), (None, stored.len()), "the bound on a look-up");
     // Others are not disturbed.
     let other = |(): &()| 0x0fed_cba9_8765_4321;
     table.insert(other, conn(5000)).unwrap();
@@ -181,5 +187,31 @@ fn a_rekey_into_a_crowded_bucket_keeps_everything_and_ends_once_there_is_room() 
     assert!(table.rekey_step(usize::MAX, |e, s| hash_of(e.index(), *s)));
     for key in 150..200 {
         assert_eq!(table.find(|s| hash_of(key, *s), |e| e.index() == key), Some(conn(key)));
+    }
+}
+
+#[test]
+fn h141_peers_cannot_aim_at_a_bucket_without_the_secret() {
+    use wire::flow::{FlowHasher, FlowKey};
+    let key = |i: u32| {
+        let remote = core::net::Ipv4Addr::from_bits(0xc0a8_0000 | i >> 8);
+        FlowKey::from_parts([10, 0, 0, 1].into(), 80, remote.into(), (i % 256) as u16 * 256)
+            .unwrap()
+    };
+    // Flows that an attacker who knew the first secret would send: all in a few buckets.
+    let known = FlowHasher::new(1, 2);
+    let aimed: Vec<u32> = (0..4_000_000).filter(|&i| known.hash(&key(i)) & 0xfff == 7).collect();
+    assert!(aimed.len() > 500);
+    for (secret, overflows) in [(FlowHasher::new(1, 2), true), (FlowHasher::new(3, 4), false)] {
+        let mut table = Demux::new(4096 * BUCKET_TARGET, secret);
+        for &i in &aimed {
+            table.prefetch(table.secret().hash(&key(i)));
+            table.insert(|s| s.hash(&key(i)), conn(i)).ok();
+        }
+        let second = (table.stats().overflowed, table.stats().refused);
+        assert!(overflows || second == (0, 0), "{second:?}");
+        let found =
+            aimed.iter().filter(|&&i| table.find(|s| s.hash(&key(i)), |e| e == conn(i)).is_some());
+        assert_eq!(found.count(), table.len() as usize);
     }
 }
