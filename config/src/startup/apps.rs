@@ -32,8 +32,6 @@ pub enum AppKind {
         /// End a test in which nothing happens for so long; `None` waits.
         idle_timeout: Option<Duration>,
     },
-    /// The server of the request/response test.
-    RrServer,
     /// Sends back what it receives, RFC 862.
     Echo,
     /// Throws away what it receives, RFC 863.
@@ -41,9 +39,8 @@ pub enum AppKind {
 }
 
 /// Names and usual ports.
-const KINDS: [(&str, u16, AppKind); 4] = [
+const KINDS: [(&str, u16, AppKind); 3] = [
     ("iperf-server", 5201, AppKind::IperfServer { one_off: false, idle_timeout: None }),
-    ("rr-server", 5202, AppKind::RrServer),
     ("echo", 7, AppKind::Echo),
     ("discard", 9, AppKind::Discard),
 ];
@@ -53,7 +50,6 @@ impl AppKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::IperfServer { .. } => "iperf-server",
-            Self::RrServer => "rr-server",
             Self::Echo => "echo",
             Self::Discard => "discard",
         }
@@ -105,7 +101,7 @@ pub(super) fn resolve(
                 }
             }
         }
-        AppKind::RrServer | AppKind::Echo | AppKind::Discard => {
+        AppKind::Echo | AppKind::Discard => {
             if let Some(key) = one_off {
                 return Err(stray(&key.at, "one_off"));
             }
