@@ -3,6 +3,7 @@
 //! - [`iperf`]: a client and a server that speak the protocol of iperf3, with its reports.
 //! - [`echo`]: sends back whatever arrives, with back-pressure.
 //! - [`discard`]: takes whatever arrives.
+//! - [`Bundle`]: several of them on one worker.
 //!
 //! Each is a [`stack::App`]: run-to-completion callbacks over [`stack::Io`]. There is no I/O, no
 //! thread and no clock here; what a person shall see is published as a value and turned into text
@@ -11,6 +12,9 @@
 
 #![forbid(unsafe_code)]
 
+mod bundle;
 pub mod discard;
 pub mod echo;
 pub mod iperf;
+
+pub use bundle::{APPS_MAX, Bundle};
