@@ -1,0 +1,206 @@
+//! DPDK ports for workers: from what a person asked for to queues that move into threads.
+
+use std::any::Any;
+
+use dpdk::{
+    Eal, EalConfig, Error, ErrorKind, Port, PortConfig, PortControl, PortQueue, RingPair,
+    RxChecksum, Vdev,
+};
+use stack::App;
+
+use crate::control::LinkState;
+use crate::worker::{MakeParts, WorkerParts};
+
+/// Memory that EAL and its drivers want beside the buffers, MiB.
+const EAL_MIB: u32 = 48;
+/// Frames in each direction of a crossed pair: fewer than the buffers, so that neither side can take
+/// all of them.
+const RING_FRAMES: u32 = 1024;
+
+/// A port to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortRequest {
+    /// What it is.
+    pub device: DeviceName,
+    /// Largest IP packet in bytes.
+    pub mtu: u16,
+    /// Queue pairs, one per worker.
+    pub queues: u16,
+    /// Buffers per queue for frames and payload; `None`: the default for the MTU.
+    pub buffers: Option<u32>,
+}
+
+/// How a port is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceName {
+    /// A virtual device with its arguments.
+    Vdev(String),
+    /// A NIC by its PCI address.
+    Pci(String),
+}
+
+/// Why ports could not be opened.
+#[derive(Clone, Debug)]
+pub struct PortFault {
+    /// The request itself is wrong (as opposed to the machine).
+    pub usage: bool,
+    /// What, and why.
+    pub what: String,
+    /// What helps, and with the last lines that DPDK logged.
+    pub help: Vec<String>,
+}
+
+impl From<Error> for PortFault {
+    fn from(e: Error) -> Self {
+        /// More log lines than this bury the help.
+        const DETAIL_LINES: usize = 4;
+        let mut help = e.help.clone();
+        let skip = e.detail.len().saturating_sub(DETAIL_LINES);
+        help.extend(e.detail.iter().skip(skip).map(|line| format!("| {line}")));
+        Self { usage: e.kind == ErrorKind::Configuration, what: e.to_string(), help }
+    }
+}
+
+/// A port that runs, and proof that its environment does.
+pub struct OpenPort {
+    eal: Eal,
+    /// Statistics and link.
+    pub control: PortControl,
+    /// One per worker.
+    pub queues: Vec<PortQueue>,
+    /// What was wanted and cannot be had, in words.
+    pub missing: Vec<&'static str>,
+}
+
+fn port_config(request: &PortRequest) -> PortConfig {
+    let mut config = PortConfig {
+        mtu: request.mtu,
+        queues: request.queues,
+        // A device's verdicts are believed in any case; the stack verifies what has none, which on
+        // software devices is everything.
+        rx_checksum: RxChecksum::Trust,
+        ..PortConfig::default()
+    };
+    if let Some(buffers) = request.buffers {
+        config.buffers = buffers;
+        config.header_buffers = buffers.saturating_mul(2);
+    }
+    config
+}
+
+/// Start EAL and open `request`. EAL can be started once per process.
+///
+/// # Errors
+/// What is wrong with the request or the machine, found before EAL starts where possible.
+pub fn open(
+    request: &PortRequest,
+    memory_mib: Option<u32>,
+    hugepages: bool,
+    extra: &[String],
+) -> Result<OpenPort, PortFault> {
+    let config = port_config(request);
+    let mut eal = environment(&[&config], memory_mib, hugepages)?;
+    eal.extra = extra.to_vec();
+    let name = match &request.device {
+        DeviceName::Vdev(text) => {
+            let vdev: Vdev = text.parse::<Vdev>()?.prepare(request.mtu, request.queues)?;
+            let name = vdev.name().to_owned();
+            eal.vdevs.push(vdev);
+            name
+        }
+        DeviceName::Pci(address) => {
+            eal.pci.push(address.clone());
+            address.clone()
+        }
+    };
+    let eal = Eal::init(&eal)?;
+    start(&eal, Port::open(&eal, &name)?, &config)
+}
+
+/// Start EAL and make two ports of which each receives what the other sends.
+///
+/// # Errors
+/// What is wrong with the machine.
+pub fn ring_pair(mtu: u16, memory_mib: Option<u32>) -> Result<(OpenPort, OpenPort), PortFault> {
+    let config = PortConfig { mtu, ..PortConfig::default() };
+    let eal = Eal::init(&environment(&[&config, &config], memory_mib, false)?)?;
+    let RingPair { a, b } = RingPair::create(&eal, "millrace", 1, RING_FRAMES)?;
+    Ok((start(&eal, a, &config)?, start(&eal, b, &config)?))
+}
+
+fn environment(
+    ports: &[&PortConfig],
+    memory_mib: Option<u32>,
+    hugepages: bool,
+) -> Result<EalConfig, PortFault> {
+    if hugepages {
+        return Ok(EalConfig::hugepages(memory_mib));
+    }
+    let needed: u64 = ports.iter().map(|p| p.memory_needed()).sum();
+    let needed =
+        u32::try_from(needed.div_ceil(1 << 20)).unwrap_or(u32::MAX).saturating_add(EAL_MIB);
+    match memory_mib {
+        Some(given) if given < needed => Err(PortFault {
+            usage: true,
+            what: format!("memory of {given} MiB is too small: the buffers need {needed} MiB"),
+            help: vec!["give more with --memory, or fewer buffers in [limits]".to_owned()],
+        }),
+        given => Ok(EalConfig::software(given.unwrap_or(needed))),
+    }
+}
+
+fn start(eal: &Eal, port: Port, config: &PortConfig) -> Result<OpenPort, PortFault> {
+    let started = port.start(config)?;
+    Ok(OpenPort {
+        eal: eal.clone(),
+        control: started.control,
+        queues: started.queues,
+        missing: started.missing,
+    })
+}
+
+impl OpenPort {
+    /// The parts of the worker that gets `queue` of this port.
+    pub fn parts(
+        &self,
+        queue: PortQueue,
+        app: impl FnOnce() -> Box<dyn App> + Send + 'static,
+    ) -> MakeParts<PortQueue> {
+        let eal = self.eal.clone();
+        Box::new(move || {
+            let registration = dpdk::thread::register(&eal).map_err(|e| e.report(false))?;
+            let guard: Box<dyn Any> = Box::new(registration);
+            Ok(WorkerParts { device: queue, app: app(), guard })
+        })
+    }
+}
+
+/// State of the links of `ports`; one that does not answer counts as down.
+pub fn links(ports: &[PortControl]) -> Vec<LinkState> {
+    ports
+        .iter()
+        .map(|p| LinkState { name: p.info().name.clone(), up: p.link().is_ok_and(|l| l.up) })
+        .collect()
+}
+
+/// Counters of `ports` under the names that testpmd gives them.
+pub fn port_stats(ports: &[PortControl]) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    for port in ports {
+        let Ok(s) = port.stats() else { continue };
+        let name = &port.info().name;
+        for (what, value) in [
+            ("RX-packets", s.rx_packets),
+            ("RX-bytes", s.rx_bytes),
+            ("RX-missed", s.rx_missed),
+            ("RX-errors", s.rx_errors),
+            ("RX-nombuf", s.rx_no_buffer),
+            ("TX-packets", s.tx_packets),
+            ("TX-bytes", s.tx_bytes),
+            ("TX-errors", s.tx_errors),
+        ] {
+            all.push((format!("{name}.{what}"), value));
+        }
+    }
+    all
+}
