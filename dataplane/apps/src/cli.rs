@@ -1,0 +1,254 @@
+//! The command line as a person types it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config_cmd::ConfigArgs;
+use crate::control::nstat::NstatArgs;
+use crate::control::ss::SsArgs;
+use crate::control::sysctl::SysctlArgs;
+
+/// Exit statuses, for `--help` of the whole program.
+const EXIT_HELP: &str = "\
+Exit status: 0 done, 1 the test or transfer failed, 2 usage or configuration, 3 not supported or the \
+environment is not ready, 4 no such instance, 5 partly done.";
+
+/// A TCP dataplane on DPDK.
+#[derive(Parser, Debug)]
+#[command(name = "millrace", version, about, after_help = EXIT_HELP, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a dataplane with the applications named in a file
+    Run(RunArgs),
+    /// An iperf3-compatible server or client over a DPDK port
+    Iperf(Box<IperfArgs>),
+    Sysctl(SysctlArgs),
+    Ss(SsArgs),
+    Nstat(NstatArgs),
+    Config(ConfigArgs),
+    /// Completions for a shell, on standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Which running dataplane.
+#[derive(Args, Debug)]
+pub(crate) struct Instance {
+    /// Name of the running dataplane
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) instance: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The start-up file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Say more about what is done and why
+    #[arg(short = 'V', long)]
+    pub(crate) verbose: bool,
+}
+
+/// What idle workers do.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Idle {
+    /// Spin for a while, then sleep in short naps: leaves the core to others
+    Adaptive,
+    /// Never give the core away
+    Poll,
+}
+
+/// Whom to believe about checksums of received frames.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RxChecksum {
+    /// Verify whatever the device has not verified
+    Verify,
+    /// Believe the link
+    Trust,
+}
+
+/// The port, as flags instead of a file.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Port")]
+pub(crate) struct PortArgs {
+    /// Take port, limits and knobs from this file (its applications are not started)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["vdev", "pci"])]
+    pub(crate) config: Option<PathBuf>,
+    /// A virtual device, such as net_af_packet0,iface=veth0
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) vdev: Option<String>,
+    /// A NIC by its address, such as 0000:03:00.0
+    #[arg(long, value_name = "BDF", conflicts_with = "vdev")]
+    pub(crate) pci: Option<String>,
+    /// Our address with its prefix, such as 10.0.0.2/24 or fd00::2/64; several are possible
+    #[arg(long = "address", value_name = "ADDR/LEN")]
+    pub(crate) addresses: Vec<String>,
+    /// Next hop for everything else; one per family
+    #[arg(long = "gateway", value_name = "ADDR")]
+    pub(crate) gateways: Vec<String>,
+    /// Largest IP packet
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<u16>,
+    /// Checksums of received frames
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) rx_checksum: Option<RxChecksum>,
+    /// Cores of the workers, such as 1 or 2,3; without it the scheduler decides
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cores: Option<String>,
+    /// What idle workers do
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) idle: Option<Idle>,
+    /// Memory for buffers, such as 256MiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// Use hugepages
+    #[arg(long)]
+    pub(crate) hugepages: bool,
+    /// Defaults of the knobs: millrace or linux
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<String>,
+    /// Set a knob, such as net.ipv4.tcp_congestion_control=reno; several are possible
+    #[arg(long = "sysctl", value_name = "NAME=VALUE")]
+    pub(crate) sysctls: Vec<String>,
+    /// Name of this dataplane for sysctl, ss and nstat
+    #[arg(long, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+}
+
+/// The flags of iperf3. Short letters are those of the original.
+#[derive(Args, Debug)]
+#[command(disable_version_flag = true)]
+pub(crate) struct IperfArgs {
+    /// Run as a server
+    #[arg(short, long)]
+    pub(crate) server: bool,
+    /// Run as a client of HOST, an address
+    #[arg(short, long, value_name = "HOST")]
+    pub(crate) client: Option<String>,
+    /// Two stacks in this process, a server and a client, over a crossed net_ring pair: needs no
+    /// interface, no hugepages and no root
+    #[arg(long)]
+    pub(crate) ring: bool,
+
+    /// Port to listen on or connect to
+    #[arg(short, long, default_value_t = workloads::iperf::DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Both roles")]
+    pub(crate) port: u16,
+    /// Format of rates: k m g t for bits, K M G T for bytes
+    #[arg(short, long, value_name = "LETTER", help_heading = "Both roles")]
+    pub(crate) format: Option<char>,
+    /// Seconds between reports, 0.1 to 60; 0 for none
+    #[arg(short, long, value_name = "SECS", default_value_t = 1.0, help_heading = "Both roles")]
+    pub(crate) interval: f64,
+    /// One JSON document at the end
+    #[arg(short = 'J', long, help_heading = "Both roles")]
+    pub(crate) json: bool,
+    /// One JSON object per line while the test runs
+    #[arg(long, help_heading = "Both roles")]
+    pub(crate) json_stream: bool,
+    /// Say more
+    #[arg(short = 'V', long, help_heading = "Both roles")]
+    pub(crate) verbose: bool,
+    /// Milliseconds without data until a receiving side gives up, at least 100
+    #[arg(long, value_name = "MS", help_heading = "Both roles")]
+    pub(crate) rcv_timeout: Option<u64>,
+    /// Print the version
+    #[arg(short = 'v', long, help_heading = "Both roles")]
+    pub(crate) version: bool,
+
+    /// Serve one test, then exit
+    #[arg(short = '1', long, help_heading = "Server")]
+    pub(crate) one_off: bool,
+    /// Listen at this address of ours only
+    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Server")]
+    pub(crate) bind: Option<std::net::IpAddr>,
+
+    /// Seconds to transmit (default 10)
+    #[arg(short, long, value_name = "SECS", help_heading = "Client")]
+    pub(crate) time: Option<u32>,
+    /// Bytes to transmit (instead of -t); K M G T are powers of 1024
+    #[arg(short = 'n', long, value_name = "N[KMGT]", help_heading = "Client")]
+    pub(crate) bytes: Option<String>,
+    /// Blocks to transmit (instead of -t or -n)
+    #[arg(short = 'k', long, value_name = "N[KMGT]", help_heading = "Client")]
+    pub(crate) blockcount: Option<String>,
+    /// Length of a block (default 128 KiB)
+    #[arg(short, long, value_name = "N[KMG]", help_heading = "Client")]
+    pub(crate) length: Option<String>,
+    /// Streams
+    #[arg(short = 'P', long, default_value_t = 1, help_heading = "Client")]
+    pub(crate) parallel: u32,
+    /// The server sends
+    #[arg(short = 'R', long, help_heading = "Client")]
+    pub(crate) reverse: bool,
+    /// Both send
+    #[arg(long, help_heading = "Client")]
+    pub(crate) bidir: bool,
+    /// Target rate of each stream in bits/s, and a burst in blocks; powers of 1000
+    #[arg(
+        short,
+        long,
+        visible_alias = "bandwidth",
+        value_name = "RATE[KMG][/BURST]",
+        help_heading = "Client"
+    )]
+    pub(crate) bitrate: Option<String>,
+    /// Socket buffers; turns autotuning off
+    #[arg(short, long, value_name = "N[KMG]", help_heading = "Client")]
+    pub(crate) window: Option<String>,
+    /// Maximum segment size
+    #[arg(short = 'M', long, value_name = "BYTES", help_heading = "Client")]
+    pub(crate) set_mss: Option<u16>,
+    /// No Nagle
+    #[arg(short = 'N', long, help_heading = "Client")]
+    pub(crate) no_delay: bool,
+    /// Congestion control
+    #[arg(
+        short = 'C',
+        long,
+        visible_alias = "linux-congestion",
+        value_name = "ALGO",
+        help_heading = "Client"
+    )]
+    pub(crate) congestion: Option<String>,
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "version6", help_heading = "Client")]
+    pub(crate) version4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long, help_heading = "Client")]
+    pub(crate) version6: bool,
+    /// Seconds at the beginning that do not count
+    #[arg(short = 'O', long, value_name = "SECS", default_value_t = 0, help_heading = "Client")]
+    pub(crate) omit: u32,
+    /// First local port
+    #[arg(long, value_name = "PORT", help_heading = "Client")]
+    pub(crate) cport: Option<u16>,
+    /// Milliseconds until connecting fails
+    #[arg(long, value_name = "MS", help_heading = "Client")]
+    pub(crate) connect_timeout: Option<u64>,
+    /// Fetch the server's output, too
+    #[arg(long, help_heading = "Client")]
+    pub(crate) get_server_output: bool,
+    /// Prefix of each line, and a key of the JSON document
+    #[arg(short = 'T', long, value_name = "TEXT", help_heading = "Client")]
+    pub(crate) title: Option<String>,
+    /// A key of the JSON document
+    #[arg(long, value_name = "TEXT", help_heading = "Client")]
+    pub(crate) extra_data: Option<String>,
+    /// Digits as payload instead of random bytes
+    #[arg(long, help_heading = "Client")]
+    pub(crate) repeating_payload: bool,
+    /// UDP: not there yet, refused
+    #[arg(short, long, help_heading = "Client")]
+    pub(crate) udp: bool,
+
+    #[command(flatten)]
+    pub(crate) ports: PortArgs,
+}

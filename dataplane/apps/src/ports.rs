@@ -1,0 +1,163 @@
+//! From flags or a file to a running dataplane.
+
+use base::WorkerId;
+use config::{PortFlags, Startup};
+use runtime::Hooks;
+use stack::Message;
+
+use crate::cli::{Idle, PortArgs, RxChecksum};
+use crate::fault::{Fault, Outcome};
+use crate::host;
+
+/// What the flags ask for, checked.
+pub(crate) fn startup(args: &PortArgs) -> Result<Startup, Fault> {
+    let flags = PortFlags {
+        vdev: args.vdev.clone(),
+        pci: args.pci.clone(),
+        addresses: args.addresses.clone(),
+        gateways: args.gateways.clone(),
+        mtu: args.mtu.map(i64::from),
+        queues: None,
+        rx_checksum: args.rx_checksum.map(|p| match p {
+            RxChecksum::Verify => "verify".to_owned(),
+            RxChecksum::Trust => "trust".to_owned(),
+        }),
+        cores: args.cores.clone(),
+        idle: args.idle.map(|i| match i {
+            Idle::Adaptive => "adaptive".to_owned(),
+            Idle::Poll => "poll".to_owned(),
+        }),
+        memory: args.memory.clone(),
+        hugepages: args.hugepages.then_some(true),
+        instance: args.instance.clone(),
+        profile: args.profile.clone(),
+        sysctl: args.sysctls.clone(),
+    };
+    let cores = host::available_cores();
+    match &args.config {
+        Some(file) => Startup::from_file(file, &flags, &cores),
+        None => Startup::from_flags(&flags, &cores),
+    }
+    .map_err(usage)
+}
+
+/// A configuration error as it stands; it names its place and what helps.
+pub(crate) fn usage(e: config::ConfigError) -> Fault {
+    Fault::usage(e.to_string())
+}
+
+#[cfg(feature = "dpdk")]
+fn options(startup: &Startup) -> runtime::Options {
+    runtime::Options {
+        instance: startup.instance.clone(),
+        socket: startup.dataplane.control,
+        idle: idle(startup.dataplane.idle),
+        stop_limit: startup.dataplane.stop_limit,
+    }
+}
+
+#[cfg(feature = "dpdk")]
+pub(crate) fn idle(policy: config::startup::IdlePolicy) -> runtime::IdlePolicy {
+    match policy {
+        config::startup::IdlePolicy::Poll => runtime::IdlePolicy::Poll,
+        config::startup::IdlePolicy::Adaptive => runtime::IdlePolicy::Adaptive,
+    }
+}
+
+/// What is called on the control thread: `on_publish` gets what applications publish.
+pub(crate) fn hooks(
+    on_publish: impl FnMut(WorkerId, Message) + 'static,
+    on_ready: impl FnMut() + 'static,
+) -> Hooks {
+    Hooks {
+        on_publish: Box::new(on_publish),
+        links: Box::new(Vec::new),
+        port_stats: Box::new(Vec::new),
+        on_warning: Box::new(|text| eprintln!("millrace: {text}")),
+        on_ready: Box::new(on_ready),
+    }
+}
+
+/// Makes the application of a worker, on the worker's thread.
+pub(crate) type MakeApp = Box<dyn Fn() -> Box<dyn stack::App> + Send + Sync>;
+
+/// Run `app` on every worker of the one port of `startup`; the exit code is the application's.
+#[cfg(feature = "dpdk")]
+pub(crate) fn run(startup: &Startup, mut hooks: Hooks, app: MakeApp) -> Outcome {
+    use std::sync::Arc;
+
+    use runtime::ports::{DeviceName, PortRequest};
+    use runtime::{Dataplane, WorkerSetup};
+
+    let [port] = startup.ports.as_slice() else {
+        return Err(Fault::new(
+            crate::fault::ENVIRONMENT,
+            format!("{} ports: an instance has one port for now", startup.ports.len()),
+        )
+        .help("run one instance per port, each with a name of its own"));
+    };
+    for warning in &startup.warnings {
+        (hooks.on_warning)(warning);
+    }
+    let request = PortRequest {
+        device: match &port.device {
+            config::startup::DeviceSpec::Vdev(v) => DeviceName::Vdev(v.to_string()),
+            config::startup::DeviceSpec::Pci(p) => DeviceName::Pci(p.to_string()),
+        },
+        mtu: port.mtu,
+        queues: port.queues,
+        buffers: Some(startup.dataplane.buffers),
+    };
+    let memory = u32::try_from(startup.dataplane.memory_bytes >> 20).ok();
+    let mut open = runtime::ports::open(&request, memory, startup.dataplane.hugepages, &[])
+        .map_err(device_fault)?;
+    let controls = vec![open.control.clone()];
+    let watched = controls.clone();
+    hooks.links = Box::new(move || runtime::ports::links(&watched));
+    hooks.port_stats = Box::new(move || runtime::ports::port_stats(&controls));
+
+    let app = Arc::new(app);
+    let queues = std::mem::take(&mut open.queues);
+    let mut workers = Vec::new();
+    for (index, queue) in queues.into_iter().enumerate() {
+        let Some(config) = startup.stack_config(index) else { break };
+        let app = Arc::clone(&app);
+        workers.push(WorkerSetup {
+            core: startup.workers.get(index).map(|w| w.core),
+            config,
+            make: open.parts(queue, move || app()),
+        });
+    }
+    finish(Dataplane { options: options(startup), knobs: startup.knobs().clone(), workers, hooks })
+}
+
+#[cfg(not(feature = "dpdk"))]
+pub(crate) fn run(_: &Startup, _: Hooks, _: MakeApp) -> Outcome {
+    Err(without_dpdk())
+}
+
+#[cfg(not(feature = "dpdk"))]
+pub(crate) fn without_dpdk() -> Fault {
+    Fault::new(crate::fault::ENVIRONMENT, "this build has no DPDK, and so no ports")
+        .help("build with the default features: cargo build --release")
+}
+
+#[cfg(feature = "dpdk")]
+pub(crate) fn device_fault(e: runtime::ports::PortFault) -> Fault {
+    let code = if e.usage { crate::fault::USAGE } else { crate::fault::ENVIRONMENT };
+    Fault { code, what: e.what, help: e.help }
+}
+
+/// Run, and look once more at what the workers left.
+#[cfg(feature = "dpdk")]
+pub(crate) fn finish<D: base::Device + 'static>(dataplane: runtime::Dataplane<D>) -> Outcome {
+    let outcome = dataplane.run().map_err(|why| {
+        let code = if why.contains("already running") {
+            crate::fault::USAGE
+        } else {
+            crate::fault::FAILED
+        };
+        Fault::new(code, why)
+    })?;
+    Ok(outcome.code)
+}
