@@ -19,6 +19,26 @@ pub mod counters;
 pub mod params;
 pub mod stack;
 
+mod conn;
+mod control;
+mod egress;
+mod env;
+mod fragments;
+mod gro;
+mod ingress;
+mod inner;
+mod io;
+mod ip_control;
+mod links;
+mod listeners;
+mod neighbor_io;
+mod outbox;
+mod storage;
+mod tcp_input;
+mod time_waits;
+mod timers_app;
+mod transmit;
+
 // Tables and queues, free of each other.
 pub mod arena;
 pub mod bounded;

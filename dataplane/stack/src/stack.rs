@@ -5,30 +5,43 @@ use alloc::rc::Rc;
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 
-use base::{Device, DropReason, Instant, SeededRandom};
-use tcp::TcpCounters;
+use base::{ConnId, Device, DropReason, Instant, RxBatch, SeededRandom, WorkerId};
+use tcp::{CloseReason, TcpCounters};
 
-use crate::{App, Command, Io, Outgoing, StackConfig, StackCounters, StackParams, Turn};
+use crate::conn::{Pending, Phase};
+use crate::inner::Core;
+use crate::transmit::RESETS_PER_TURN;
+use crate::{App, AppEvent, Command, Io, Outgoing, StackConfig, StackCounters, StackParams, Turn};
+
+/// Commands taken in one turn at most.
+const COMMANDS_PER_TURN: u32 = 64;
+/// Events told to the application in one of the two rounds of a turn.
+const EVENTS_PER_ROUND: u32 = 1024;
+/// Timers looked at in one turn.
+const DEADLINES_PER_TURN: u32 = 1024;
+/// Buckets of the connection table that change to a new secret in one turn.
+const REKEY_PER_TURN: usize = 8;
 
 /// All that one core owns. It is built on the thread of its worker and never leaves it (the type is
 /// not `Send`).
 pub struct Stack<D: Device> {
-    device: D,
+    core: Core<D>,
     app: Box<dyn App>,
     _stays_here: PhantomData<Rc<()>>,
 }
 
 impl<D: Device> Stack<D> {
-    /// A stack that does nothing yet: the application gets [`crate::AppEvent::Start`] in the first
-    /// turn.
+    /// A stack that does nothing yet: the application gets [`AppEvent::Start`] in the first turn.
     pub fn new(
-        _config: StackConfig,
-        _params: Arc<StackParams>,
+        config: StackConfig,
+        params: Arc<StackParams>,
         device: D,
-        _random: SeededRandom,
+        random: SeededRandom,
         app: Box<dyn App>,
     ) -> Self {
-        Self { device, app, _stays_here: PhantomData }
+        let mut core = Core::new(config, params, device, random);
+        core.app_queue.push_back(AppEvent::Start);
+        Self { core, app, _stays_here: PhantomData }
     }
 
     /// One trip round the loop, to completion: receive burst, input, deadlines, commands,
@@ -36,21 +49,121 @@ impl<D: Device> Stack<D> {
     /// `commands`; what `outgoing` gives back is offered again in the next turn.
     pub fn turn(
         &mut self,
-        _now: Instant,
-        _commands: &mut dyn Iterator<Item = Command>,
-        _outgoing: &mut dyn FnMut(Outgoing) -> Result<(), Outgoing>,
+        now: Instant,
+        commands: &mut dyn Iterator<Item = Command>,
+        outgoing: &mut dyn FnMut(Outgoing) -> Result<(), Outgoing>,
     ) -> Turn {
-        todo!()
+        let core = &mut self.core;
+        core.begin_turn(now);
+        let mut work = core.receive();
+        work += core.on_deadlines();
+        work += core.take_commands(commands);
+        work += core.poll_neighbors();
+        core.advance_stop();
+
+        work += self.deliver();
+        work += self.core.transmit();
+        // What the last segments of a connection have brought about.
+        work += self.deliver();
+        if !self.core.ready.is_empty() {
+            work += self.core.transmit();
+        }
+        self.core.end_turn(outgoing, work)
+    }
+
+    /// Tell the application what happened. Returns the events told.
+    fn deliver(&mut self) -> u32 {
+        let mut events = 0;
+        while events < EVENTS_PER_ROUND
+            && let Some(event) = self.core.next_app_event()
+        {
+            self.app.on_event(&mut self.core, event);
+            events += 1;
+        }
+        // Only what is on the list now: an application that makes news by its answers must not
+        // keep the turn from ending.
+        for _ in 0..self.core.news.len() {
+            if events >= EVENTS_PER_ROUND {
+                break;
+            }
+            let Some(id) = self.core.news.pop_front(&mut self.core.conns) else { break };
+            events += self.deliver_news(id);
+        }
+        events
+    }
+
+    /// Tell the news of one connection, in the order in which they make sense.
+    fn deliver_news(&mut self, id: ConnId) -> u32 {
+        let mut events = 0;
+        let Some(conn) = self.core.conns.get_mut(id) else { return events };
+        let Pending { accepted, connected, readable, writable, peer_closed, closed } =
+            core::mem::take(&mut conn.pending);
+        conn.pending.closed = closed;
+        let syn_arrival = conn.syn_arrival;
+        if accepted {
+            if let Some(listener) = conn.listener {
+                self.core.leave_listener(id.slot);
+                events += 1;
+                let event = AppEvent::Accepted { listener, conn: id, syn_arrival };
+                self.app.on_event(&mut self.core, event);
+            } else {
+                // Its listener was closed in the meantime: nobody waits for it.
+                self.core.refuse(id);
+                return events;
+            }
+        }
+        let edges = [
+            (connected, AppEvent::Connected { conn: id }),
+            (readable, AppEvent::Readable { conn: id }),
+            (writable, AppEvent::Writable { conn: id }),
+            (peer_closed, AppEvent::PeerClosed { conn: id }),
+        ];
+        for (happened, event) in edges {
+            if happened && self.core.conns.get(id).is_some_and(|conn| !conn.discard) {
+                events += 1;
+                self.app.on_event(&mut self.core, event);
+            }
+        }
+        let pending = self.core.conns.get(id).and_then(|conn| conn.pending.closed);
+        if let Some((reason, time_wait)) = pending {
+            events += self.finish(id, reason, time_wait);
+        }
+        events
+    }
+
+    /// The engine is done with a connection: tell it, unless something is left to send or to read.
+    fn finish(&mut self, id: ConnId, reason: CloseReason, time_wait: bool) -> u32 {
+        let slot = id.slot;
+        let given_up = self.core.has_given_up();
+        let Some(conn) = self.core.conns.get_mut(id) else { return 0 };
+        if conn.ready.is_linked() && !given_up {
+            self.core.news.push_back(&mut self.core.conns, slot);
+            return 0;
+        }
+        let unread = conn.recv.readable() > 0 && !conn.discard;
+        if !matches!(conn.phase, Phase::Drained(_)) {
+            self.core.detach(slot, time_wait);
+            if unread && reason == CloseReason::Finished {
+                self.core.keep_unread(slot, reason);
+                return 0;
+            }
+        }
+        let told = !self.core.conns.get(id).is_some_and(|conn| conn.untold);
+        self.core.remove_conn(slot);
+        if told {
+            self.app.on_event(&mut self.core, AppEvent::Closed { conn: id, reason });
+        }
+        u32::from(told)
     }
 
     /// The device.
     pub fn device(&self) -> &D {
-        &self.device
+        &self.core.port.device
     }
 
     /// The device, for whoever plays the wire.
     pub fn device_mut(&mut self) -> &mut D {
-        &mut self.device
+        &mut self.core.port.device
     }
 
     /// The application.
@@ -61,31 +174,144 @@ impl<D: Device> Stack<D> {
     /// What the application sees, for a script runner that takes the application's place between
     /// two turns. Time is that of the last turn; what it causes leaves in the next one.
     pub fn io(&mut self) -> &mut dyn Io {
-        todo!()
+        &mut self.core
     }
 
     /// Protocol counters.
     pub fn tcp_counters(&self) -> &TcpCounters {
-        todo!()
+        &self.core.env.tcp
     }
 
     /// All other counters.
     pub fn counters(&self) -> &StackCounters {
-        todo!()
+        &self.core.env.counters
     }
 
     /// Frames discarded, by [`DropReason`] as index.
     pub fn drops(&self) -> &[u64; DropReason::COUNT] {
-        todo!()
+        self.core.env.drops()
     }
 
     /// Generation of the parameters in force for new connections.
     pub fn generation(&self) -> u64 {
-        todo!()
+        self.core.env.params().generation
     }
 
     /// Connections (one that waits for its application included), handshakes and TIME-WAIT records.
     pub fn table(&self) -> [u32; 3] {
-        todo!()
+        self.core.table()
+    }
+
+    /// Nothing is stored for any connection, and no frame waits: all buffers are with the device.
+    pub fn holds_no_buffers(&self) -> bool {
+        self.core.holds_no_buffers()
+    }
+}
+
+impl<D: Device> Core<D> {
+    fn begin_turn(&mut self, now: Instant) {
+        // A clock that goes back is none; the engine sees a monotonic one.
+        self.env.now = self.env.now.max(now);
+        self.resets_left = RESETS_PER_TURN;
+        if core::mem::take(&mut self.fresh) && self.config.worker == WorkerId(0) {
+            self.announce();
+        }
+        if self.retry_at.is_some_and(|at| at <= self.env.now) {
+            self.retry_at = None;
+        }
+        if self.env.wants_buffer_sample() {
+            let buffers = self.port.device.buffers();
+            self.env.set_buffers(buffers);
+            self.wake_starved();
+        }
+        if self.demux.is_rekeying() {
+            let (conns, time_waits) = (&self.conns, &self.time_waits);
+            self.demux.rekey_step(REKEY_PER_TURN, |entry, hasher| {
+                let key = match entry.kind() {
+                    crate::demux::Kind::TimeWait => time_waits.at(entry.index()).map(|w| w.key),
+                    _ => conns.at(entry.index()).map(|c| c.key),
+                };
+                key.map_or(0, |key| hasher.hash(&key))
+            });
+        }
+    }
+
+    fn receive(&mut self) -> u32 {
+        let mut batch = RxBatch::new();
+        let frames = self.port.device.rx_burst(&mut batch) as u32;
+        for frame in batch.drain(..) {
+            self.on_frame(frame);
+        }
+        self.tcp_input();
+        frames
+    }
+
+    fn on_deadlines(&mut self) -> u32 {
+        let now = self.env.now;
+        let (mut look, mut fired) = (DEADLINES_PER_TURN, 0);
+        while let Some(slot) = self.wheel.poll_expired(now, &mut look) {
+            self.on_deadline(slot);
+            fired += 1;
+        }
+        fired += self.expire_time_waits();
+        fired + self.expire_fragments()
+    }
+
+    fn take_commands(&mut self, commands: &mut dyn Iterator<Item = Command>) -> u32 {
+        let mut taken = 0;
+        while taken < COMMANDS_PER_TURN
+            && self.app_queue.len() < crate::inner::APP_QUEUE
+            && let Some(command) = commands.next()
+        {
+            self.on_command(command);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// The next event that belongs to no connection.
+    fn next_app_event(&mut self) -> Option<AppEvent> {
+        self.app_queue.pop_front().or_else(|| {
+            self.timers.pop_expired(self.env.now).map(|token| AppEvent::Timer { token })
+        })
+    }
+
+    fn end_turn(
+        &mut self,
+        outgoing: &mut dyn FnMut(Outgoing) -> Result<(), Outgoing>,
+        mut work: u32,
+    ) -> Turn {
+        self.report_stop();
+        work += self.outbox.drain(outgoing);
+        let backed_up = self.port.is_backed_up();
+        // Without buffers, more turns at once would change nothing.
+        let planning = !self.ready.is_empty() && self.retry_at.is_none();
+        let pending = backed_up
+            || planning
+            || (!self.news.is_empty() && self.retry_at.is_none())
+            || !self.app_queue.is_empty()
+            || self.wheel.is_due(self.env.now);
+        if work > 0 {
+            self.env.counters.turns_busy += 1;
+        } else {
+            self.env.counters.turns_idle += 1;
+        }
+        Turn { work, next_deadline: self.next_deadline(), pending }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        [
+            self.wheel.next_deadline(),
+            self.timers.next(),
+            self.time_waits.next(),
+            self.neighbors.next_deadline(),
+            self.fragments_deadline(),
+            self.retry_at,
+            self.starving.then(|| self.env.now + crate::transmit::RETRY_AFTER),
+            self.stop_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }

@@ -1,0 +1,259 @@
+//! What every step of a turn has at hand: time, parameters, randomness, counters, and how much
+//! memory is left.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use base::{Buffers, DropReason, Instant, Random, SeededRandom};
+use tcp::{Cx, TcpCounters};
+
+use crate::{StackCounters, StackParams};
+
+/// A parameter set as connections refer to it: an index, not a shared counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParamsIndex(u32);
+
+/// The parameter sets in use: the current one, and older ones that connections still refer to. Free
+/// slots are taken again, so there are never more than connections plus one.
+struct ParamsTable {
+    slots: Vec<ParamsSlot>,
+    current: ParamsIndex,
+}
+
+struct ParamsSlot {
+    params: Arc<StackParams>,
+    users: u32,
+}
+
+impl ParamsTable {
+    fn new(params: Arc<StackParams>) -> Self {
+        let slots = alloc::vec![ParamsSlot { params, users: 0 }];
+        Self { slots, current: ParamsIndex(0) }
+    }
+
+    fn replace(&mut self, params: Arc<StackParams>) {
+        let slot = ParamsSlot { params, users: 0 };
+        let free = self.slots.iter().position(|s| s.users == 0);
+        let index = free.unwrap_or(self.slots.len());
+        if index == self.slots.len() {
+            self.slots.push(slot);
+        } else {
+            self.slots[index] = slot;
+        }
+        self.current = ParamsIndex(index as u32);
+    }
+}
+
+/// How many bytes per buffer a receive window may count on: stored segments rarely fill a buffer.
+const WINDOW_SHARE_OF_BUFFER: u32 = 2;
+/// Share of the pool that stays free for the device's receive ring.
+const RESERVE_SHARE_OF_POOL: u32 = 8;
+/// Turns between two looks at the pool, which may cost a microsecond.
+const TURNS_PER_BUFFER_SAMPLE: u32 = 16;
+
+/// Free buffers, asked for now and then and estimated in between.
+struct Memory {
+    buffers: Buffers,
+    payload_room: u32,
+    turns_until_sample: u32,
+}
+
+impl Memory {
+    const fn reserve(&self) -> u32 {
+        self.buffers.total / RESERVE_SHARE_OF_POOL
+    }
+
+    const fn spare(&self) -> u32 {
+        self.buffers.free.saturating_sub(self.reserve())
+    }
+}
+
+/// See the module.
+pub(crate) struct Env {
+    pub(crate) now: Instant,
+    pub(crate) random: SeededRandom,
+    pub(crate) tcp: TcpCounters,
+    pub(crate) counters: StackCounters,
+    drops: [u64; DropReason::COUNT],
+    params: ParamsTable,
+    memory: Memory,
+}
+
+impl Env {
+    pub(crate) fn new(params: Arc<StackParams>, random: SeededRandom, payload_room: u32) -> Self {
+        Self {
+            now: Instant::ZERO,
+            random,
+            tcp: TcpCounters::default(),
+            counters: StackCounters::default(),
+            drops: [0; DropReason::COUNT],
+            params: ParamsTable::new(params),
+            memory: Memory { buffers: Buffers::default(), payload_room, turns_until_sample: 0 },
+        }
+    }
+
+    /// The context of an engine call for a connection that was opened with `params`.
+    #[inline]
+    pub(crate) fn cx(&mut self, params: ParamsIndex) -> Cx<'_> {
+        let spare = self.memory.spare();
+        let bytes_per_buffer = self.memory.payload_room / WINDOW_SHARE_OF_BUFFER;
+        Cx {
+            now: self.now,
+            params: &self.params.slots[params.0 as usize].params.tcp,
+            random: &mut self.random,
+            counters: &mut self.tcp,
+            rcv_room: spare.saturating_mul(bytes_per_buffer),
+            can_store: spare > 0,
+        }
+    }
+
+    /// Ask the engine something that changes nothing: the context it gets has no randomness, and its
+    /// counters are thrown away.
+    pub(crate) fn view<R>(&self, params: ParamsIndex, ask: impl FnOnce(&Cx<'_>) -> R) -> R {
+        let mut counters = TcpCounters::default();
+        ask(&Cx {
+            now: self.now,
+            params: &self.params.slots[params.0 as usize].params.tcp,
+            random: &mut NoRandom,
+            counters: &mut counters,
+            rcv_room: 0,
+            can_store: false,
+        })
+    }
+
+    /// The parameters in force for what begins now.
+    #[inline]
+    pub(crate) fn params(&self) -> &StackParams {
+        &self.params.slots[self.params.current.0 as usize].params
+    }
+
+    /// The parameters in force, to be given back by [`Env::release_params`].
+    pub(crate) fn acquire_params(&mut self) -> ParamsIndex {
+        let current = self.params.current;
+        self.params.slots[current.0 as usize].users += 1;
+        current
+    }
+
+    /// Another user of the same parameters.
+    pub(crate) fn share_params(&mut self, params: ParamsIndex) -> ParamsIndex {
+        self.params.slots[params.0 as usize].users += 1;
+        params
+    }
+
+    /// For calls of the engine that are not about a connection of ours.
+    pub(crate) const fn current_params(&self) -> ParamsIndex {
+        self.params.current
+    }
+
+    pub(crate) fn release_params(&mut self, params: ParamsIndex) {
+        let users = &mut self.params.slots[params.0 as usize].users;
+        debug_assert!(*users > 0, "parameters were released more often than acquired");
+        *users = users.saturating_sub(1);
+    }
+
+    /// New parameters for what begins from now on.
+    pub(crate) fn set_params(&mut self, params: Arc<StackParams>) {
+        self.params.replace(params);
+    }
+
+    #[inline]
+    pub(crate) fn drop(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+
+    pub(crate) const fn drops(&self) -> &[u64; DropReason::COUNT] {
+        &self.drops
+    }
+
+    /// Whether a turn shall ask the device for its buffers: asked once per turn.
+    pub(crate) fn wants_buffer_sample(&mut self) -> bool {
+        match self.memory.turns_until_sample.checked_sub(1) {
+            Some(left) => {
+                self.memory.turns_until_sample = left;
+                false
+            }
+            None => true,
+        }
+    }
+
+    pub(crate) fn set_buffers(&mut self, buffers: Buffers) {
+        self.memory.buffers = buffers;
+        // With little left, the estimate is too coarse.
+        let tight = buffers.free < buffers.total / 2;
+        self.memory.turns_until_sample = if tight { 0 } else { TURNS_PER_BUFFER_SAMPLE };
+    }
+
+    /// A buffer of the pool was kept or taken.
+    #[inline]
+    pub(crate) fn buffer_used(&mut self) {
+        self.memory.buffers.free = self.memory.buffers.free.saturating_sub(1);
+    }
+
+    /// The pool turned out to be empty.
+    pub(crate) fn pool_was_empty(&mut self) {
+        self.counters.pool_empty += 1;
+        self.memory.buffers.free = 0;
+        self.memory.turns_until_sample = 0;
+    }
+
+    /// An application could not send for lack of buffers: look at the pool often.
+    pub(crate) fn wait_for_buffers(&mut self) {
+        self.counters.pool_empty += 1;
+        self.memory.turns_until_sample = 0;
+    }
+
+    /// Whether payload of ours may take another buffer: received frames need some, too.
+    #[inline]
+    pub(crate) const fn may_take_payload_buffer(&self) -> bool {
+        self.memory.spare() > 0
+    }
+}
+
+/// For questions that need none.
+struct NoRandom;
+
+impl Random for NoRandom {
+    fn next_u64(&mut self) -> u64 {
+        0
+    }
+
+    fn secret(&mut self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(generation: u64) -> Arc<StackParams> {
+        Arc::new(StackParams { generation, ..StackParams::default() })
+    }
+
+    #[test]
+    fn a_connection_keeps_the_parameters_it_was_opened_with() {
+        let mut table = Env::new(params(1), SeededRandom::new(1), 2048);
+        let old = table.acquire_params();
+        table.set_params(params(2));
+        assert_eq!(table.params().generation, 2);
+        assert_eq!(table.params.slots[old.0 as usize].params.generation, 1);
+        table.release_params(old);
+        table.set_params(params(3));
+        table.set_params(params(4));
+        assert_eq!(table.params.slots.len(), 2, "free slots are taken again");
+    }
+
+    #[test]
+    fn the_reserve_of_the_pool_is_never_promised() {
+        let mut env = Env::new(params(1), SeededRandom::new(1), 2048);
+        env.set_buffers(Buffers { free: 20, total: 80 });
+        let current = env.current_params();
+        assert_eq!(env.cx(current).rcv_room, 10 * 1024);
+        for _ in 0..10 {
+            assert!(env.cx(current).can_store);
+            env.buffer_used();
+        }
+        assert!(!env.cx(current).can_store);
+        assert!(!env.may_take_payload_buffer());
+    }
+}

@@ -1,0 +1,195 @@
+//! Everything of a stack but its application: what an application reaches through [`crate::Io`].
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use base::{ConnId, Device, DropReason, Instant, Random, SeededRandom};
+use wire::{FlowHasher, FlowKey, Mac};
+
+use crate::conn::Conn;
+use crate::conns::Conns;
+use crate::demux::{Demux, Entry, Kind};
+use crate::egress::Port;
+use crate::env::Env;
+use crate::gro::Burst;
+use crate::icmp_limit::IcmpLimit;
+use crate::ingress::ChecksumWatch;
+use crate::isn::InitialNumbers;
+use crate::links::ConnList;
+use crate::listeners::Listeners;
+use crate::neighbor::Neighbors;
+use crate::outbox::Outbox;
+use crate::ports::Ports;
+use crate::reassembly::Reassembly;
+use crate::route::Routes;
+use crate::storage::Storage;
+use crate::time_waits::TimeWaits;
+use crate::timers_app::AppTimers;
+use crate::wheel::Wheel;
+use crate::{AppEvent, StackConfig, StackParams};
+
+/// Application events outside of connections that wait at most (messages from other workers).
+pub(crate) const APP_QUEUE: usize = 1024;
+/// Smallest number of buffers for which tables are laid out.
+const BUFFERS_MIN: u32 = 1024;
+
+/// How far a stop has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopping {
+    /// Not at all.
+    No,
+    /// Connections may finish until then.
+    Until(Instant),
+    /// All have been aborted; what is left then goes without a word.
+    Aborted(Instant),
+    /// It is done and reported.
+    Done,
+}
+
+/// See the module.
+pub(crate) struct Core<D: Device> {
+    pub(crate) config: StackConfig,
+    pub(crate) mac: Mac,
+    /// Largest IP packet, sent or received.
+    pub(crate) mtu: u16,
+    pub(crate) env: Env,
+    pub(crate) port: Port<D>,
+
+    pub(crate) burst: Burst<D::Frame>,
+    pub(crate) checksums: ChecksumWatch,
+
+    pub(crate) conns: Conns<Conn>,
+    pub(crate) demux: Demux<FlowHasher>,
+    /// The flow that was looked up last, in front of the table.
+    pub(crate) last_flow: Option<(FlowKey, ConnId)>,
+    pub(crate) time_waits: TimeWaits,
+    pub(crate) listeners: Listeners,
+    /// Half-open connections of all listeners.
+    pub(crate) half_open: u32,
+    pub(crate) storage: Storage<D::Frame>,
+
+    pub(crate) wheel: Wheel,
+    /// Connections that may have something to send.
+    pub(crate) ready: ConnList,
+    /// Connections with news for the application.
+    pub(crate) news: ConnList,
+    /// Whether an application waits for buffers, so that it must be told when there are some.
+    pub(crate) starving: bool,
+    /// Planning stopped for lack of buffers: try again then.
+    pub(crate) retry_at: Option<Instant>,
+
+    pub(crate) neighbors: Neighbors<D::Frame>,
+    /// Raised when a hardware address that connections may remember has changed.
+    pub(crate) neighbor_generation: u32,
+    pub(crate) routes: Routes,
+    pub(crate) ports: Ports,
+    pub(crate) isn: InitialNumbers,
+    pub(crate) reassembly: Reassembly<D::Frame>,
+    pub(crate) icmp_limit: IcmpLimit,
+    /// Resets to strangers that may still be sent in this turn.
+    pub(crate) resets_left: u32,
+
+    /// The first turn is still to come.
+    pub(crate) fresh: bool,
+    pub(crate) app_queue: VecDeque<AppEvent>,
+    pub(crate) timers: AppTimers,
+    pub(crate) outbox: Outbox,
+    pub(crate) stopping: Stopping,
+}
+
+impl<D: Device> Core<D> {
+    pub(crate) fn new(
+        config: StackConfig,
+        params: Arc<StackParams>,
+        device: D,
+        mut random: SeededRandom,
+    ) -> Self {
+        let caps = *device.capabilities();
+        let buffers = device.buffers();
+        let limits = config.limits;
+        let entries = limits.connections.saturating_add(limits.time_wait);
+        let hasher = FlowHasher::new(random.secret(), random.secret());
+        let seed = random.secret();
+        let own: Vec<IpAddr> = config.addresses.iter().map(|a| a.addr).collect();
+        let gateways: Vec<IpAddr> =
+            [config.gateway4.map(IpAddr::V4), config.gateway6.map(IpAddr::V6)]
+                .into_iter()
+                .flatten()
+                .collect();
+        let reachable = params.neighbor_reachable;
+        let mtu = config.mtu.min(caps.mtu);
+        let routes = Routes::new(&config.addresses, config.gateway4, config.gateway6, mtu);
+        let ports = Ports::new(params.local_port_range, &mut random);
+        let isn = InitialNumbers::new(&mut random);
+        let reassembly = Reassembly::new(limits.fragments, random.secret());
+        let icmp_limit =
+            IcmpLimit::new(params.icmp_ratelimit, params.icmp_msgs_per_sec, &mut random);
+        let mut core = Self {
+            mac: Mac(caps.mac),
+            mtu,
+            port: Port::new(device),
+            burst: Burst::new(),
+            checksums: ChecksumWatch::Wrong(0),
+            conns: Conns::new(limits.connections.min(Entry::INDEX_MAX)),
+            demux: Demux::new(entries, hasher),
+            last_flow: None,
+            time_waits: TimeWaits::new(limits.time_wait.min(Entry::INDEX_MAX)),
+            listeners: Listeners::new(limits.listeners),
+            half_open: 0,
+            storage: Storage::new(buffers.total.max(BUFFERS_MIN), seed),
+            wheel: Wheel::new(limits.connections),
+            ready: ConnList::new(|conn| &mut conn.ready),
+            news: ConnList::new(|conn| &mut conn.news),
+            starving: false,
+            retry_at: None,
+            neighbors: Neighbors::new(limits.neighbors, &own, &gateways, reachable),
+            neighbor_generation: 0,
+            routes,
+            ports,
+            isn,
+            reassembly,
+            icmp_limit,
+            resets_left: 0,
+            fresh: true,
+            app_queue: VecDeque::with_capacity(APP_QUEUE),
+            timers: AppTimers::new(),
+            outbox: Outbox::new(),
+            stopping: Stopping::No,
+            env: Env::new(params, random, caps.payload_room),
+            config,
+        };
+        core.env.set_buffers(buffers);
+        core
+    }
+
+    /// What handles the flow `key`.
+    pub(crate) fn lookup(&mut self, key: &FlowKey) -> Option<Entry> {
+        if let Some((last, id)) = &self.last_flow
+            && last == key
+            && self.conns.contains(*id)
+        {
+            return Some(Entry::new(Kind::Connection, id.slot));
+        }
+        let (conns, time_waits) = (&self.conns, &self.time_waits);
+        let entry = self.demux.find(
+            |hasher| hasher.hash(key),
+            |entry| match entry.kind() {
+                Kind::TimeWait => time_waits.at(entry.index()).is_some_and(|w| w.key == *key),
+                _ => conns.at(entry.index()).is_some_and(|c| c.key == *key),
+            },
+        )?;
+        if entry.kind() != Kind::TimeWait {
+            self.last_flow = conns.id_at(entry.index()).map(|id| (*key, id));
+        }
+        Some(entry)
+    }
+
+    /// Count `segs` discarded segments.
+    pub(crate) fn drop_many(&mut self, reason: DropReason, segs: u16) {
+        for _ in 0..segs {
+            self.env.drop(reason);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! What applications call.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{ConnId, Device, Instant, ListenerId, Random, WorkerId};
+use tcp::{CloseReason, ConnOptions, Handshake, SendError, SeqNum, TcpInfo};
+use wire::FlowKey;
+
+use crate::conn::Phase;
+use crate::demux::Kind;
+use crate::inner::{APP_QUEUE, Core, Stopping};
+use crate::route::AddressClass;
+use crate::storage::{AppendPlace, Shortage};
+use crate::{AppEvent, ConnectError, Io, ListenError, Message, Outgoing, Recv};
+
+impl<D: Device> Io for Core<D> {
+    fn now(&self) -> Instant {
+        self.env.now
+    }
+
+    fn worker(&self) -> WorkerId {
+        self.config.worker
+    }
+
+    fn workers(&self) -> u16 {
+        self.config.workers
+    }
+
+    fn random(&mut self) -> u64 {
+        self.env.random.next_u64()
+    }
+
+    fn listen(
+        &mut self,
+        addr: Option<IpAddr>,
+        port: u16,
+        backlog: u32,
+        options: &ConnOptions,
+    ) -> Result<ListenerId, ListenError> {
+        let addr = addr.filter(|a| !a.is_unspecified());
+        if addr.is_some_and(|a| !self.is_local(a)) {
+            return Err(ListenError::NotOurs);
+        }
+        let backlog = backlog.min(self.env.params().somaxconn);
+        self.listeners.open(addr, port, backlog, options)
+    }
+
+    fn close_listener(&mut self, listener: ListenerId) {
+        if !self.listeners.close(listener) {
+            return;
+        }
+        // Half-open connections live in the table only: a walk, as rare as closing a listener.
+        for slot in 0..self.conns.slots() {
+            let Some(conn) = self.conns.at_mut(slot) else { continue };
+            if conn.listener != Some(listener) {
+                continue;
+            }
+            match conn.phase {
+                Phase::Handshake(_) => self.abort_slot(slot),
+                // Established and not yet reported: it will be.
+                _ => conn.listener = None,
+            }
+        }
+    }
+
+    fn set_listener_options(&mut self, listener: ListenerId, options: &ConnOptions) {
+        if let Some(listening) = self.listeners.get_mut(listener) {
+            listening.listener.options = *options;
+        }
+    }
+
+    fn connect(
+        &mut self,
+        remote: SocketAddr,
+        local_port: Option<u16>,
+        options: &ConnOptions,
+    ) -> Result<ConnId, ConnectError> {
+        if remote.port() == 0 || local_port == Some(0) {
+            return Err(ConnectError::Invalid);
+        }
+        match self.routes.classify(remote.ip()) {
+            AddressClass::Unicast => {}
+            // Frames to ourselves do not leave the device, and come back from none.
+            AddressClass::Local => return Err(ConnectError::NoRoute),
+            _ => return Err(ConnectError::Invalid),
+        }
+        if self.stopping != Stopping::No || self.conns.is_full() {
+            return Err(ConnectError::Limit);
+        }
+        let now = self.env.now;
+        let route = self.routes.lookup(now, remote.ip()).map_err(|_| {
+            self.env.counters.ip_out_no_routes += 1;
+            ConnectError::NoRoute
+        })?;
+        let (key, iss) = self.choose_key(route.source, remote, local_port)?;
+        let path = self.path(&key, iss);
+        let params = self.env.current_params();
+        let handshake = Handshake::connect(&mut self.env.cx(params), &path, options);
+        let slot = self.add_conn(key, handshake, None, path.iss).ok_or(ConnectError::Limit)?;
+        self.after(slot);
+        self.id(slot).ok_or(ConnectError::Limit)
+    }
+
+    fn local_addr(&self, conn: ConnId) -> Option<SocketAddr> {
+        self.conns.get(conn).map(|c| c.key.local_addr())
+    }
+
+    fn remote_addr(&self, conn: ConnId) -> Option<SocketAddr> {
+        self.conns.get(conn).map(|c| c.key.remote_addr())
+    }
+
+    fn send_room(&self, conn: ConnId) -> usize {
+        let Some(conn) = self.conns.get(conn) else { return 0 };
+        match &conn.phase {
+            Phase::Open(connection) => self.env.view(conn.params, |cx| connection.send_room(cx)),
+            _ => 0,
+        }
+        .try_into()
+        .unwrap_or(usize::MAX)
+    }
+
+    fn send(&mut self, conn: ConnId, data: &[u8], more: bool) -> Result<usize, SendError> {
+        let slot = conn.slot;
+        let Self { conns, env, port, storage, .. } = self;
+        let conn = conns.get_mut(conn).ok_or(SendError::Closed)?;
+        if conn.discard {
+            return Err(SendError::Closing);
+        }
+        let connection = match &mut conn.phase {
+            Phase::Open(connection) => connection,
+            Phase::Handshake(_) => return Ok(0),
+            Phase::Drained(_) => return Err(SendError::Closed),
+        };
+        if conn.pending.closed.is_some() {
+            return Err(SendError::Closed);
+        }
+        let params = conn.params;
+        // The engine says by itself whether anything can be sent at all.
+        connection.send(&mut env.cx(params), 0, more)?;
+        let room = connection.send_room(&env.cx(params)) as usize;
+        let offered = data.get(..data.len().min(room)).unwrap_or(data);
+        let write_seq = connection.write_seq();
+        let place = AppendPlace {
+            write_seq,
+            mss: connection.snd_mss().max(1),
+            all_sent: conn.snd_max.at_or_after(write_seq),
+        };
+        let (taken, shortage) = conn.send.append(storage, &mut port.device, place, offered, || {
+            let may = env.may_take_payload_buffer();
+            if may {
+                env.buffer_used();
+            }
+            may
+        });
+        if taken > 0 {
+            connection.send(&mut env.cx(params), taken as u32, more)?;
+        }
+        if shortage == Shortage::Buffers {
+            env.wait_for_buffers();
+            conn.starved = true;
+            self.starving = true;
+        } else if taken < data.len() {
+            connection.want_writable();
+        }
+        if taken > 0 {
+            self.after(slot);
+        }
+        Ok(taken)
+    }
+
+    fn readable(&self, conn: ConnId) -> usize {
+        self.conns.get(conn).map_or(0, |c| c.recv.readable() as usize)
+    }
+
+    fn recv(&mut self, conn: ConnId, take: &mut dyn FnMut(&[u8]) -> usize) -> Option<Recv> {
+        let slot = conn.slot;
+        let conn = self.conns.get_mut(conn)?;
+        if conn.discard {
+            return Some(Recv { taken: 0, left: 0, end: true });
+        }
+        let taken = conn.recv.read(&mut self.storage, take);
+        let left = conn.recv.readable();
+        let end = left == 0 && conn.peer_closed;
+        if taken > 0 {
+            match &mut conn.phase {
+                Phase::Open(connection) => {
+                    connection.consume(&mut self.env.cx(conn.params), taken);
+                    self.after(slot);
+                }
+                Phase::Drained(_) => self.finish_if_drained(slot),
+                Phase::Handshake(_) => {}
+            }
+        }
+        Some(Recv { taken: taken as usize, left: left as usize, end })
+    }
+
+    fn shutdown(&mut self, conn: ConnId) {
+        self.close_with(conn, false);
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        self.close_with(conn, true);
+    }
+
+    fn abort(&mut self, conn: ConnId) {
+        if let Some(own) = self.conns.get_mut(conn) {
+            own.discard = true;
+            self.storage.clear_received(&mut own.recv);
+            self.abort_slot(conn.slot);
+        }
+    }
+
+    fn set_options(&mut self, conn: ConnId, options: &ConnOptions) {
+        let slot = conn.slot;
+        let Some(conn) = self.conns.get_mut(conn) else { return };
+        if let Phase::Open(connection) = &mut conn.phase {
+            connection.set_options(&mut self.env.cx(conn.params), options);
+            self.after(slot);
+        }
+    }
+
+    fn info(&self, conn: ConnId) -> Option<TcpInfo> {
+        let conn = self.conns.get(conn)?;
+        match &conn.phase {
+            Phase::Open(connection) => Some(self.env.view(conn.params, |cx| connection.info(cx))),
+            _ => None,
+        }
+    }
+
+    fn set_timer(&mut self, token: u64, at: Instant) -> bool {
+        self.timers.set(token, at)
+    }
+
+    fn cancel_timer(&mut self, token: u64) {
+        self.timers.cancel(token);
+    }
+
+    fn post(&mut self, to: WorkerId, message: Message) -> Result<(), Message> {
+        if to.0 >= self.config.workers {
+            return Err(message);
+        }
+        if to != self.config.worker {
+            return self.outbox.push_message(message, |m| Outgoing::ToWorker(to, m));
+        }
+        if self.app_queue.len() >= APP_QUEUE {
+            return Err(message);
+        }
+        let from = Some(self.config.worker);
+        self.app_queue.push_back(AppEvent::Message { from, message });
+        Ok(())
+    }
+
+    fn publish(&mut self, message: Message) -> Result<(), Message> {
+        self.outbox.push_message(message, Outgoing::Publish)
+    }
+
+    fn exit(&mut self, code: u8) {
+        self.outbox.push_answer(Outgoing::Exit(code));
+    }
+}
+
+impl<D: Device> Core<D> {
+    /// The addresses and ports of a connection to `remote`, and the initial sequence number if it
+    /// takes over a TIME-WAIT record.
+    fn choose_key(
+        &mut self,
+        local: IpAddr,
+        remote: SocketAddr,
+        local_port: Option<u16>,
+    ) -> Result<(FlowKey, Option<u32>), ConnectError> {
+        let Self { demux, conns, time_waits, env, ports, .. } = self;
+        let key_of = |port: u16| FlowKey::from_parts(local, port, remote.ip(), remote.port());
+        let find = |key: &FlowKey| {
+            demux.find(
+                |hasher| hasher.hash(key),
+                |entry| match entry.kind() {
+                    Kind::TimeWait => time_waits.at(entry.index()).is_some_and(|w| w.key == *key),
+                    _ => conns.at(entry.index()).is_some_and(|c| c.key == *key),
+                },
+            )
+        };
+        let params = env.current_params();
+        // A port is free, or is held by a record that may be taken over (`tcp_tw_reuse`).
+        let usable = |port: u16| {
+            let Some(key) = key_of(port) else { return false };
+            find(&key).is_none_or(|entry| {
+                let record =
+                    time_waits.at(entry.index()).filter(|_| entry.kind() == Kind::TimeWait);
+                record.is_some_and(|w| env.view(params, |cx| w.record.reuse(cx, false)).is_some())
+            })
+        };
+        let port = match local_port {
+            Some(port) => usable(port).then_some(port),
+            None => {
+                let mut random = env.random.clone();
+                let chosen = ports.choose(&mut random, local, remote, usable).ok();
+                env.random = random;
+                chosen
+            }
+        };
+        let key = port.and_then(key_of).ok_or(ConnectError::PortsExhausted)?;
+        let Some(entry) = find(&key) else { return Ok((key, None)) };
+        let iss = time_waits
+            .at(entry.index())
+            .and_then(|w| env.view(params, |cx| w.record.reuse(cx, false)));
+        self.env.tcp.tw_recycled += 1;
+        self.remove_time_wait(entry.index());
+        Ok((key, iss))
+    }
+
+    fn close_with(&mut self, id: ConnId, discard: bool) {
+        let slot = id.slot;
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        conn.discard |= discard;
+        match &mut conn.phase {
+            Phase::Handshake(handshake) => handshake.close(),
+            Phase::Open(connection) => connection.close(&mut self.env.cx(conn.params), discard),
+            Phase::Drained(_) => {}
+        }
+        if conn.discard {
+            self.storage.clear_received(&mut conn.recv);
+        }
+        self.finish_if_drained(slot);
+        self.after(slot);
+    }
+
+    /// The application has read or given up the rest of a connection that is over.
+    fn finish_if_drained(&mut self, slot: u32) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        if let Phase::Drained(reason) = conn.phase
+            && conn.recv.readable() == 0
+        {
+            conn.pending.closed = Some((reason, false));
+            self.news.push_back(&mut self.conns, slot);
+        }
+    }
+
+    /// Reset the connection in `slot`, in whatever phase it is.
+    pub(crate) fn abort_slot(&mut self, slot: u32) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        let mut cx = self.env.cx(conn.params);
+        match &mut conn.phase {
+            Phase::Open(connection) => {
+                connection.abort(&mut cx);
+                self.after(slot);
+            }
+            Phase::Handshake(handshake) => {
+                if let Some(plan) = handshake.abort(&mut cx) {
+                    self.send_plan(slot, &plan);
+                }
+                self.handshake_failed(slot, CloseReason::Aborted);
+            }
+            Phase::Drained(_) => self.finish_if_drained(slot),
+        }
+    }
+
+    /// Tell applications that wait for buffers once there are some.
+    pub(crate) fn wake_starved(&mut self) {
+        if !self.starving || !self.env.may_take_payload_buffer() {
+            return;
+        }
+        self.starving = false;
+        for slot in 0..self.conns.slots() {
+            let Some(conn) = self.conns.at_mut(slot) else { continue };
+            if core::mem::take(&mut conn.starved) && !conn.discard {
+                conn.pending.writable = true;
+                self.news.push_back(&mut self.conns, slot);
+            }
+        }
+    }
+
+    /// For ICMP errors: whether `seq` is in flight on the connection in `slot`.
+    pub(crate) fn in_flight(&self, slot: u32, seq: u32) -> bool {
+        match self.conns.at(slot).map(|conn| &conn.phase) {
+            Some(Phase::Open(connection)) => connection.in_flight(SeqNum::new(seq)),
+            Some(Phase::Handshake(_)) => {
+                self.conns.at(slot).is_some_and(|c| c.snd_max.get() == seq)
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! The bytes of connections: what was received and not read, and what was sent and not acknowledged.
+//!
+//! The engine decides on ranges; here is where the bytes of those ranges lie. Received payload stays
+//! in the buffers it came in. The application's bytes are copied once, with their checksum, into
+//! buffers that are cut where segments will be, so that a segment is normally one whole buffer and
+//! its checksum is known.
+//!
+//! INVARIANT: ranges out of order never overlap each other or what is in order; the records of what
+//! was sent are gapless from the oldest unacknowledged byte (or before) to the newest.
+
+use base::{Device, Frame};
+use tcp::SeqNum;
+
+use crate::arena::{Arena, Ordered, OrderedArena, Queue};
+use crate::egress::{Payload, Piece};
+
+/// Received payloads up to this many bytes are copied behind the one before, if its buffer has room:
+/// a flood of tiny segments must not take a buffer each.
+const COMPACT_MAX: usize = 256;
+/// Bytes of a sent but unacknowledged buffer up to which further small writes are put behind.
+const APPEND_AFTER_SENT_MAX: usize = 512;
+/// Position that sequence numbers are counted from, far enough from zero for earlier ones.
+const ORIGIN: u64 = 1 << 40;
+/// Chunks of the receive arena beyond one for each buffer.
+const SPARE_CHUNKS: u32 = 1024;
+/// Entries that must be free in each arena for payload to be taken in: more than one burst needs.
+const INPUT_RESERVE: u32 = 512;
+
+/// Sequence numbers as positions that never wrap: 2^64 bytes last for centuries.
+#[derive(Clone, Copy, Debug)]
+struct Positions {
+    seq: SeqNum,
+    key: u64,
+}
+
+impl Default for Positions {
+    fn default() -> Self {
+        Self { seq: SeqNum::default(), key: ORIGIN }
+    }
+}
+
+impl Positions {
+    fn of(&self, seq: SeqNum) -> u64 {
+        self.key.wrapping_add_signed(i64::from(seq.distance_from(self.seq)))
+    }
+
+    fn advance(&mut self, to: SeqNum) {
+        *self = Self { seq: to, key: self.of(to) };
+    }
+}
+
+/// The arenas of a worker.
+pub(crate) struct Storage<F> {
+    received: Arena<F>,
+    out_of_order: OrderedArena<F>,
+    sent: OrderedArena<Record<F>>,
+}
+
+/// A piece of the application's data: one buffer.
+struct Record<F> {
+    frame: F,
+    /// Partial sum of all bytes of `frame`.
+    sum: u32,
+}
+
+/// Received bytes of one connection.
+#[derive(Default)]
+pub(crate) struct RecvStore {
+    queue: Queue,
+    out_of_order: Ordered,
+    at: Positions,
+    readable: u32,
+}
+
+/// Sent and unsent bytes of one connection.
+#[derive(Default)]
+pub(crate) struct SendStore {
+    records: Ordered,
+    at: Positions,
+    /// Bytes that the last record still takes before the next cut between segments.
+    until_cut: u32,
+}
+
+impl<F: Frame> Storage<F> {
+    /// Arenas for a pool of `buffers`.
+    pub(crate) fn new(buffers: u32, seed: u64) -> Self {
+        let entries = buffers.saturating_add(2 * INPUT_RESERVE);
+        Self {
+            received: Arena::new(buffers.saturating_add(SPARE_CHUNKS)),
+            out_of_order: OrderedArena::new(entries, seed),
+            sent: OrderedArena::new(entries, seed.rotate_left(32)),
+        }
+    }
+
+    /// Whether whatever a burst brings could be stored.
+    pub(crate) fn has_input_room(&self) -> bool {
+        self.received.capacity() - self.received.used() > INPUT_RESERVE
+            && self.out_of_order.capacity() - self.out_of_order.used() > INPUT_RESERVE
+    }
+
+    /// Give back all buffers of a connection.
+    pub(crate) fn clear(&mut self, recv: &mut RecvStore, send: &mut SendStore) {
+        self.clear_received(recv);
+        self.sent.clear(&mut send.records);
+    }
+
+    /// Give back what was to be sent: there is nobody left to send it to.
+    pub(crate) fn clear_sent(&mut self, send: &mut SendStore) {
+        self.sent.clear(&mut send.records);
+    }
+
+    /// Give back what was received: nobody will read it.
+    pub(crate) fn clear_received(&mut self, recv: &mut RecvStore) {
+        self.received.clear(&mut recv.queue);
+        self.out_of_order.clear(&mut recv.out_of_order);
+        recv.readable = 0;
+    }
+
+    /// Nothing is stored at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.received.used() == 0 && self.out_of_order.used() == 0 && self.sent.used() == 0
+    }
+}
+
+/// What became of a received buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// It is kept.
+    Kept,
+    /// Its bytes were copied to another one; the buffer is free again.
+    Copied,
+    /// There was no room, against the promise of [`Storage::has_input_room`].
+    Full,
+}
+
+impl RecvStore {
+    /// The first byte expected.
+    pub(crate) fn start(&mut self, seq: SeqNum) {
+        self.at = Positions { seq, key: ORIGIN };
+    }
+
+    /// Bytes that can be read.
+    pub(crate) const fn readable(&self) -> u32 {
+        self.readable
+    }
+
+    /// Store a buffer of one segment that continues what can be read.
+    pub(crate) fn append<F: Frame>(&mut self, storage: &mut Storage<F>, frame: F) -> Stored {
+        let len = frame.len();
+        if let Some(last) = storage.received.back_mut(&self.queue)
+            && copied_behind(last, &frame)
+        {
+            self.readable += len as u32;
+            return Stored::Copied;
+        }
+        match storage.received.push_back(&mut self.queue, frame) {
+            Ok(()) => {
+                self.readable += len as u32;
+                Stored::Kept
+            }
+            Err(_) => Stored::Full,
+        }
+    }
+
+    /// Store a buffer of one segment that waits for bytes before it.
+    pub(crate) fn insert<F: Frame>(
+        &mut self,
+        storage: &mut Storage<F>,
+        seq: SeqNum,
+        frame: F,
+    ) -> Stored {
+        let key = self.at.of(seq);
+        let set = &mut self.out_of_order;
+        let before = storage.out_of_order.at_or_before(set, key).map(|(k, f)| (k, f.len()));
+        if let Some((before_key, before_len)) = before
+            && before_key + before_len as u64 == key
+            && let Some(before) = storage.out_of_order.get_mut(set, before_key)
+            && copied_behind(before, &frame)
+        {
+            return Stored::Copied;
+        }
+        match storage.out_of_order.insert(set, key, frame) {
+            Ok(()) => Stored::Kept,
+            Err(_) => Stored::Full,
+        }
+    }
+
+    /// Everything before `rcv_nxt` is in order now: move what waited. False: no room for it, which
+    /// [`Storage::has_input_room`] excludes.
+    pub(crate) fn advance<F: Frame>(&mut self, storage: &mut Storage<F>, rcv_nxt: SeqNum) -> bool {
+        let end = self.at.of(rcv_nxt);
+        while let Some((key, _)) = storage.out_of_order.first(&self.out_of_order)
+            && key < end
+        {
+            let Some((_, frame)) = storage.out_of_order.pop_first(&mut self.out_of_order) else {
+                break;
+            };
+            debug_assert!(key + frame.len() as u64 <= end, "a stored range is half in order");
+            if self.append(storage, frame) == Stored::Full {
+                return false;
+            }
+        }
+        self.at.advance(rcv_nxt);
+        true
+    }
+
+    /// Lend what can be read, slice by slice, to `take`. Returns how many bytes it took.
+    pub(crate) fn read<F: Frame>(
+        &mut self,
+        storage: &mut Storage<F>,
+        take: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> u32 {
+        let mut taken = 0;
+        while let Some(front) = storage.received.front_mut(&self.queue) {
+            let slice = front.head();
+            let offered = slice.len();
+            let count = take(slice).min(offered);
+            taken += count as u32;
+            if count < offered {
+                front.trim_front(count);
+                break;
+            }
+            storage.received.pop_front(&mut self.queue);
+        }
+        debug_assert!(taken <= self.readable);
+        self.readable = self.readable.saturating_sub(taken);
+        taken
+    }
+}
+
+/// Copy the bytes of `frame` behind those of `last`, if they are few and there is room.
+fn copied_behind<F: Frame>(last: &mut F, frame: &F) -> bool {
+    let bytes = frame.head();
+    if bytes.len() > COMPACT_MAX || bytes.len() > last.tailroom() {
+        return false;
+    }
+    let Some(room) = last.push_back(bytes.len()) else { return false };
+    room.copy_from_slice(bytes);
+    true
+}
+
+/// Why [`SendStore::append`] took less than all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// It took all.
+    None,
+    /// No buffer could be had.
+    Buffers,
+}
+
+impl SendStore {
+    /// The first byte that will be sent.
+    pub(crate) fn start(&mut self, seq: SeqNum) {
+        self.at = Positions { seq, key: ORIGIN };
+    }
+
+    /// Copy `data` behind what is stored, whose end is `write_seq`. `mss`: where to cut;
+    /// `all_sent`: nothing stored waits for its first transmission. `may_take` is asked before
+    /// each new buffer. Returns how many bytes were taken.
+    pub(crate) fn append<D: Device>(
+        &mut self,
+        storage: &mut Storage<D::Frame>,
+        device: &mut D,
+        place: AppendPlace,
+        mut data: &[u8],
+        mut may_take: impl FnMut() -> bool,
+    ) -> (usize, Shortage) {
+        let AppendPlace { write_seq, mss, all_sent } = place;
+        let total = data.len();
+        let room = device.capabilities().payload_room;
+        let mut key = self.at.of(write_seq);
+        let mut tail = storage.sent.last(&self.records).map(|(k, record)| (k, record.frame.len()));
+        if all_sent {
+            // The next segment begins here, whatever was sent before. A large write gets a buffer of
+            // its own, so that its checksum can be used; small ones share.
+            self.until_cut = segment_cut(mss, room);
+            if tail.is_some_and(|(_, len)| len > APPEND_AFTER_SENT_MAX || total > COMPACT_MAX) {
+                tail = None;
+            }
+        }
+        while !data.is_empty() {
+            if self.until_cut == 0 {
+                self.until_cut = segment_cut(mss, room);
+                tail = None;
+            }
+            let last = tail.and_then(|(k, _)| storage.sent.get_mut(&self.records, k));
+            let count = match last {
+                Some(record) if record.frame.tailroom() > 0 => {
+                    let count = record.extend(data, self.until_cut as usize);
+                    if count == 0 {
+                        tail = None;
+                        continue;
+                    }
+                    count
+                }
+                _ => {
+                    let Some(frame) = may_take().then(|| device.payload_alloc()).flatten() else {
+                        return (total - data.len(), Shortage::Buffers);
+                    };
+                    let mut record = Record { frame, sum: 0 };
+                    let count = record.extend(data, self.until_cut as usize);
+                    if count == 0 || storage.sent.insert(&mut self.records, key, record).is_err() {
+                        return (total - data.len(), Shortage::Buffers);
+                    }
+                    tail = Some((key, count));
+                    count
+                }
+            };
+            data = data.get(count..).unwrap_or(&[]);
+            key += count as u64;
+            self.until_cut -= count as u32;
+        }
+        (total, Shortage::None)
+    }
+
+    /// Give back the buffers whose last byte is before `snd_una`.
+    pub(crate) fn release<F: Frame>(&mut self, storage: &mut Storage<F>, snd_una: SeqNum) {
+        let end = self.at.of(snd_una);
+        while let Some((key, record)) = storage.sent.first(&self.records)
+            && key + record.frame.len() as u64 <= end
+        {
+            storage.sent.pop_first(&mut self.records);
+        }
+        self.at.advance(snd_una);
+    }
+
+    /// What is stored, for the transmit path.
+    pub(crate) const fn view<'a, F>(&'a self, storage: &'a Storage<F>) -> SendView<'a, F> {
+        SendView { storage, store: self }
+    }
+}
+
+/// Where [`SendStore::append`] puts its data.
+#[derive(Clone, Copy)]
+pub(crate) struct AppendPlace {
+    /// Sequence number of the first byte.
+    pub(crate) write_seq: SeqNum,
+    /// Payload of a segment at present; at least one.
+    pub(crate) mss: u32,
+    /// Nothing stored waits for its first transmission.
+    pub(crate) all_sent: bool,
+}
+
+/// Bytes until the next cut: one segment, or as many whole ones as fit a buffer.
+const fn segment_cut(mss: u32, room: u32) -> u32 {
+    if mss == 0 {
+        1
+    } else if mss * 2 <= room {
+        room / mss * mss
+    } else {
+        mss
+    }
+}
+
+impl<F: Frame> Record<F> {
+    /// Copy from `data` up to `limit` bytes and the end of the buffer. Returns how many.
+    fn extend(&mut self, data: &[u8], limit: usize) -> usize {
+        let count = data.len().min(limit).min(self.frame.tailroom());
+        let before = self.frame.len();
+        let (Some(room), Some(bytes)) = (self.frame.push_back(count), data.get(..count)) else {
+            return 0;
+        };
+        let sum = accel::copy_and_checksum(room, bytes);
+        self.sum = accel::combine(self.sum, before, sum);
+        count
+    }
+}
+
+/// See [`SendStore::view`].
+pub(crate) struct SendView<'a, F> {
+    storage: &'a Storage<F>,
+    store: &'a SendStore,
+}
+
+impl<F: Frame> Payload<F> for SendView<'_, F> {
+    fn pieces<'a>(&'a self, seq: SeqNum, len: usize) -> impl Iterator<Item = Piece<'a, F>>
+    where
+        F: 'a,
+    {
+        let begin = self.store.at.of(seq);
+        let end = begin + len as u64;
+        let sent = &self.storage.sent;
+        let first = sent.at_or_before(&self.store.records, begin).filter(|_| len > 0);
+        let records = first.into_iter().flat_map(move |(key, _)| {
+            sent.iter_from(&self.store.records, key).take_while(move |(k, _)| *k < end)
+        });
+        records.map(move |(key, record)| {
+            let whole = record.frame.len() as u64;
+            let from = begin.saturating_sub(key).min(whole);
+            let to = (end - key).min(whole);
+            let sum = (from == 0 && to == whole).then_some(record.sum);
+            Piece { frame: &record.frame, offset: from as usize, len: (to - from) as usize, sum }
+        })
+    }
+}

@@ -1,0 +1,467 @@
+//! Segments to connections, handshakes, listeners and TIME-WAIT records, and what follows from the
+//! engine's answers.
+
+use alloc::boxed::Box;
+
+use base::{ConnId, Device, DropReason, Frame, ListenerId};
+use tcp::{
+    CloseReason, Connection, Disposition, Event, Handshake, HandshakeInput, Keep, ListenInput,
+    PathParams, Segment, SeqNum, TimeWaitInput,
+};
+use wire::{FlowKey, Mac};
+
+use crate::conn::{Conn, Phase};
+use crate::demux::{Entry, Kind};
+use crate::gro::Burst;
+use crate::inner::{Core, Stopping};
+use crate::isn::InitialNumbers;
+use crate::storage::Stored;
+use crate::time_waits::Waiting;
+
+/// A run of a burst that is being worked off.
+struct Input<'a, F> {
+    burst: &'a mut Burst<F>,
+    index: usize,
+    key: FlowKey,
+    from: Mac,
+    seg: Segment,
+}
+
+impl<D: Device> Core<D> {
+    /// Work off the segments of the burst, run by run.
+    pub(crate) fn tcp_input(&mut self) {
+        let mut burst = core::mem::replace(&mut self.burst, Burst::placeholder());
+        for index in 0..burst.run_count() {
+            let Some(run) = burst.run(index) else { break };
+            let (key, from, seg) = (run.key, run.from, run.seg.clone());
+            let segs = seg.segs;
+            let mut input = Input { burst: &mut burst, index, key, from, seg };
+            if let Err(reason) = self.on_run(&mut input) {
+                self.drop_many(reason, segs);
+            }
+        }
+        burst.clear();
+        self.burst = burst;
+    }
+
+    fn on_run(&mut self, input: &mut Input<'_, D::Frame>) -> Result<(), DropReason> {
+        match self.lookup(&input.key) {
+            Some(entry) if entry.kind() == Kind::TimeWait => {
+                self.on_time_wait(entry.index(), input)
+            }
+            Some(entry) => self.on_conn(entry.index(), input),
+            None => self.on_listener(input, None),
+        }
+    }
+
+    fn on_conn(&mut self, slot: u32, input: &mut Input<'_, D::Frame>) -> Result<(), DropReason> {
+        let Some(conn) = self.conns.at_mut(slot) else { return Err(DropReason::TcpNoSocket) };
+        match &mut conn.phase {
+            Phase::Open(_) => self.on_open(slot, input),
+            Phase::Drained(_) => Err(DropReason::TcpNoSocket),
+            Phase::Handshake(handshake) => {
+                let listener = conn.listener.and_then(|id| self.listeners.get(id));
+                let accept_room =
+                    listener.is_none_or(|l| l.listener.accept_queue < l.listener.backlog);
+                let mut cx = self.env.cx(conn.params);
+                let result = handshake.on_segment(&mut cx, &input.seg, accept_room);
+                let outcome = match result {
+                    HandshakeInput::Continue => Ok(()),
+                    HandshakeInput::Drop(reason) => Err(reason),
+                    HandshakeInput::Reset(plan, reason) => {
+                        self.reply(&input.key, input.from, &plan);
+                        Err(reason)
+                    }
+                    HandshakeInput::Established(connection) => {
+                        self.establish(slot, connection);
+                        return self.on_open(slot, input);
+                    }
+                    HandshakeInput::Closed(reason) => {
+                        self.handshake_failed(slot, reason);
+                        return Ok(());
+                    }
+                };
+                self.after(slot);
+                outcome
+            }
+        }
+    }
+
+    /// A handshake has become a connection.
+    fn establish(&mut self, slot: u32, connection: Box<Connection>) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        conn.recv.start(connection.rcv_nxt());
+        conn.send.start(connection.write_seq());
+        conn.snd_max = connection.write_seq();
+        conn.phase = Phase::Open(connection);
+        match conn.listener {
+            Some(id) => {
+                conn.pending.accepted = true;
+                self.half_open -= 1;
+                if let Some(listening) = self.listeners.get_mut(id) {
+                    listening.listener.syn_queue -= 1;
+                    listening.listener.accept_queue += 1;
+                }
+            }
+            None => conn.pending.connected = !conn.discard,
+        }
+    }
+
+    fn on_open(&mut self, slot: u32, input: &mut Input<'_, D::Frame>) -> Result<(), DropReason> {
+        let Some(conn) = self.conns.at_mut(slot) else { return Err(DropReason::TcpNoSocket) };
+        let Phase::Open(connection) = &mut conn.phase else { return Err(DropReason::TcpNoSocket) };
+        let mut cx = self.env.cx(conn.params);
+        cx.can_store &= self.storage.has_input_room();
+        let before = connection.snd_una();
+        let disposition = connection.on_segments(&mut cx, &input.seg);
+        let (snd_una, rcv_nxt) = (connection.snd_una(), connection.rcv_nxt());
+        if snd_una != before {
+            conn.send.release(&mut self.storage, snd_una);
+            conn.progress = true;
+        }
+        let outcome = match disposition {
+            Disposition::Done => Ok(()),
+            Disposition::Drop(reason) => Err(reason),
+            Disposition::Keep(keep) => {
+                self.keep(slot, &keep, input.burst.take_frames(input.index));
+                Ok(())
+            }
+        };
+        // Also without payload kept: a peer's reset or a close of ours may have ended it all.
+        if let Some(conn) = self.conns.at_mut(slot)
+            && !conn.recv.advance(&mut self.storage, rcv_nxt)
+        {
+            self.lose_memory(slot);
+        }
+        self.after(slot);
+        outcome
+    }
+
+    /// Store the part of a run's payload that the engine has taken in.
+    fn keep(&mut self, slot: u32, keep: &Keep, frames: impl Iterator<Item = D::Frame>) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        let (mut skip, mut left) = (keep.skip as usize, keep.len as usize);
+        let mut seq = keep.seq;
+        let mut lost = false;
+        'frames: for frame in frames {
+            let mut rest = Some(frame);
+            while let Some(chain) = rest {
+                if left == 0 {
+                    break 'frames;
+                }
+                let (mut buffer, tail) = chain.split_head();
+                rest = tail;
+                let len = buffer.len();
+                if skip >= len {
+                    skip -= len;
+                    continue;
+                }
+                buffer.trim_front(skip);
+                skip = 0;
+                buffer.truncate(left);
+                let len = buffer.len();
+                left -= len;
+                let stored = if keep.in_order {
+                    conn.recv.append(&mut self.storage, buffer)
+                } else {
+                    conn.recv.insert(&mut self.storage, seq, buffer)
+                };
+                seq = seq.add(len as u32);
+                match stored {
+                    Stored::Kept => self.env.buffer_used(),
+                    Stored::Copied => {}
+                    Stored::Full => lost = true,
+                }
+            }
+        }
+        debug_assert_eq!(left, 0, "the engine took in more than the segments carried");
+        if lost || left != 0 {
+            self.lose_memory(slot);
+        }
+    }
+
+    /// Bytes that were acknowledged could not be stored. The connection cannot go on.
+    fn lose_memory(&mut self, slot: u32) {
+        debug_assert!(false, "storage is laid out so that this cannot happen");
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        if let Phase::Open(connection) = &mut conn.phase {
+            let mut cx = self.env.cx(conn.params);
+            cx.counters.abort_on_memory += 1;
+            connection.abort(&mut cx);
+        }
+    }
+
+    /// A segment that no connection claims.
+    fn on_listener(
+        &mut self,
+        input: &mut Input<'_, D::Frame>,
+        iss: Option<u32>,
+    ) -> Result<(), DropReason> {
+        let key = input.key;
+        let Some(id) = self.listeners.find(key.local(), key.local_port()) else {
+            self.reset(&key, input.from, &input.seg);
+            return Err(DropReason::TcpNoSocket);
+        };
+        if self.stopping != Stopping::No {
+            return Err(DropReason::Stopping);
+        }
+        let path = self.path(&key, iss);
+        let Some(listening) = self.listeners.get(id) else { return Err(DropReason::TcpNoSocket) };
+        let mut cx = self.env.cx(self.env.current_params());
+        match listening.listener.on_segment(&mut cx, &input.seg, &path) {
+            ListenInput::Drop(reason) => Err(reason),
+            ListenInput::Reset(plan, reason) => {
+                self.reply(&key, input.from, &plan);
+                Err(reason)
+            }
+            ListenInput::SynReceived(handshake) => {
+                if self.half_open >= self.config.limits.half_open {
+                    self.env.tcp.listen_drops += 1;
+                    return Err(DropReason::ListenSynQueue);
+                }
+                let Some(slot) = self.add_conn(key, handshake, Some(id), path.iss) else {
+                    self.env.tcp.listen_drops += 1;
+                    return Err(DropReason::ConnLimit);
+                };
+                self.half_open += 1;
+                if let Some(listening) = self.listeners.get_mut(id) {
+                    listening.listener.syn_queue += 1;
+                }
+                self.after(slot);
+                Ok(())
+            }
+        }
+    }
+
+    /// Take a handshake into the table. `None`: no room.
+    pub(crate) fn add_conn(
+        &mut self,
+        key: FlowKey,
+        handshake: Handshake,
+        listener: Option<ListenerId>,
+        iss: u32,
+    ) -> Option<u32> {
+        if self.conns.is_full() {
+            return None;
+        }
+        let params = self.env.acquire_params();
+        let conn = Conn::new(key, params, handshake, listener, SeqNum::new(iss), self.env.now);
+        let Ok(id) = self.conns.insert(conn) else {
+            self.env.release_params(params);
+            return None;
+        };
+        let entry = Entry::new(Kind::Connection, id.slot);
+        if self.demux.insert(|hasher| hasher.hash(&key), entry).is_err() {
+            self.conns.remove(id);
+            self.env.release_params(params);
+            return None;
+        }
+        Some(id.slot)
+    }
+
+    fn on_time_wait(
+        &mut self,
+        slot: u32,
+        input: &mut Input<'_, D::Frame>,
+    ) -> Result<(), DropReason> {
+        let Some(waiting) = self.time_waits.at_mut(slot) else {
+            return Err(DropReason::TcpNoSocket);
+        };
+        let mut cx = self.env.cx(waiting.params);
+        match waiting.record.on_segment(&mut cx, &input.seg) {
+            TimeWaitInput::Drop(reason) => Err(reason),
+            TimeWaitInput::Ack(plan, reason) => {
+                self.reply(&input.key, input.from, &plan);
+                Err(reason)
+            }
+            TimeWaitInput::Remove => {
+                self.remove_time_wait(slot);
+                Ok(())
+            }
+            TimeWaitInput::NewConnection { iss } => {
+                let listens = self.listeners.find(input.key.local(), input.key.local_port());
+                if listens.is_none() {
+                    self.reset(&input.key, input.from, &input.seg);
+                    return Err(DropReason::TcpNoSocket);
+                }
+                self.remove_time_wait(slot);
+                self.on_listener(input, Some(iss))
+            }
+        }
+    }
+
+    pub(crate) fn remove_time_wait(&mut self, slot: u32) {
+        if let Some(waiting) = self.time_waits.remove_at(slot) {
+            self.forget_time_wait(slot, &waiting);
+        }
+    }
+
+    fn forget_time_wait(&mut self, slot: u32, waiting: &Waiting) {
+        let entry = Entry::new(Kind::TimeWait, slot);
+        self.demux.remove(|hasher| hasher.hash(&waiting.key), entry);
+        self.env.release_params(waiting.params);
+    }
+
+    /// End TIME-WAIT records whose time is over.
+    pub(crate) fn expire_time_waits(&mut self) -> u32 {
+        let Self { time_waits, demux, env, .. } = self;
+        time_waits.expire(env.now, |slot, waiting| {
+            let entry = Entry::new(Kind::TimeWait, slot);
+            demux.remove(|hasher| hasher.hash(&waiting.key), entry);
+            env.release_params(waiting.params);
+        })
+    }
+
+    /// What the engine is told about the path to a new connection's peer.
+    pub(crate) fn path(&mut self, key: &FlowKey, iss: Option<u32>) -> PathParams {
+        let iss =
+            iss.unwrap_or_else(|| self.isn.isn(self.env.now, key.local_addr(), key.remote_addr()));
+        PathParams {
+            mtu: self.routes.path_mtu(self.env.now, key.remote()),
+            ip_header: if key.is_ipv6() { 40 } else { 20 },
+            gso_max: self.env.params().gso_max,
+            iss,
+            ts_offset: self.isn.timestamp_offset(key.local(), key.remote()),
+            txhash: InitialNumbers::txhash(&mut self.env.random),
+        }
+    }
+
+    /// After any call into the engine for the connection in `slot`: collect its events, keep its
+    /// timer, and put it on the lists that it belongs to.
+    pub(crate) fn after(&mut self, slot: u32) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        let wants_transmit = match &mut conn.phase {
+            Phase::Handshake(_) => true,
+            Phase::Drained(_) => false,
+            Phase::Open(connection) => {
+                while let Some(event) = connection.poll_event() {
+                    let pending = &mut conn.pending;
+                    match event {
+                        Event::Readable => pending.readable = !conn.discard,
+                        Event::Writable => pending.writable = !conn.discard,
+                        Event::PeerClosed => {
+                            conn.peer_closed = true;
+                            pending.peer_closed = !conn.discard;
+                        }
+                        Event::Closed { reason, time_wait } => {
+                            pending.closed = Some((reason, time_wait));
+                        }
+                    }
+                }
+                connection.wants_transmit(&self.env.cx(conn.params))
+            }
+        };
+        match conn.next_deadline() {
+            Some(at) => self.wheel.arm(slot, at),
+            None => self.wheel.cancel(slot),
+        }
+        let news = conn.pending.any();
+        if wants_transmit {
+            self.ready.push_back(&mut self.conns, slot);
+        }
+        if news {
+            self.news.push_back(&mut self.conns, slot);
+        }
+    }
+
+    /// A handshake is over without a connection.
+    pub(crate) fn handshake_failed(&mut self, slot: u32, reason: CloseReason) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        if conn.listener.is_some() {
+            // Nobody knows of it.
+            self.detach(slot, false);
+            self.remove_conn(slot);
+        } else {
+            conn.pending.closed = Some((reason, false));
+            self.wheel.cancel(slot);
+            self.ready.remove(&mut self.conns, slot);
+            self.news.push_back(&mut self.conns, slot);
+        }
+    }
+
+    /// Let no segment find the connection any more; keep a TIME-WAIT record in its place if
+    /// `time_wait` says so and there is room.
+    pub(crate) fn detach(&mut self, slot: u32, time_wait: bool) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        let (key, params) = (conn.key, conn.params);
+        if self.last_flow.is_some_and(|(last, _)| last == key) {
+            self.last_flow = None;
+        }
+        self.wheel.cancel(slot);
+        let entry = Entry::new(Kind::Connection, slot);
+        let mut record = None;
+        if let (true, Phase::Open(connection)) = (time_wait, &conn.phase) {
+            if self.time_waits.is_full() {
+                self.env.tcp.time_wait_overflow += 1;
+            } else {
+                record = Some(connection.time_wait(&self.env.cx(params)));
+            }
+        }
+        if conn.listener.is_some() && matches!(conn.phase, Phase::Handshake(_)) {
+            self.half_open -= 1;
+        }
+        self.leave_listener(slot);
+        self.ready.remove(&mut self.conns, slot);
+        if let Some(record) = record {
+            let params = self.env.share_params(params);
+            let waiting = Waiting { record, key, params };
+            match self.time_waits.insert(waiting) {
+                Ok(id) => {
+                    let to = Entry::new(Kind::TimeWait, id.slot);
+                    self.demux.replace(|hasher| hasher.hash(&key), entry, to);
+                    return;
+                }
+                Err(waiting) => self.env.release_params(waiting.params),
+            }
+        }
+        self.demux.remove(|hasher| hasher.hash(&key), entry);
+    }
+
+    /// The connection leaves the queue of its listener in which it is counted.
+    pub(crate) fn leave_listener(&mut self, slot: u32) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        let half_open = matches!(conn.phase, Phase::Handshake(_));
+        let Some(id) = conn.listener.take() else { return };
+        let Some(listening) = self.listeners.get_mut(id) else { return };
+        let queue = if half_open {
+            &mut listening.listener.syn_queue
+        } else {
+            &mut listening.listener.accept_queue
+        };
+        debug_assert!(*queue > 0);
+        *queue = queue.saturating_sub(1);
+    }
+
+    /// Give back all that a detached connection holds.
+    pub(crate) fn remove_conn(&mut self, slot: u32) {
+        self.ready.remove(&mut self.conns, slot);
+        self.news.remove(&mut self.conns, slot);
+        let Some(id) = self.conns.id_at(slot) else { return };
+        if let Some(mut conn) = self.conns.remove(id) {
+            self.storage.clear(&mut conn.recv, &mut conn.send);
+            self.env.release_params(conn.params);
+        }
+    }
+
+    /// A deadline of the connection in `slot` may have passed.
+    pub(crate) fn on_deadline(&mut self, slot: u32) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        let mut cx = self.env.cx(conn.params);
+        match &mut conn.phase {
+            Phase::Open(connection) => connection.on_deadline(&mut cx),
+            Phase::Handshake(handshake) => {
+                if let Some(reason) = handshake.on_deadline(&mut cx) {
+                    self.handshake_failed(slot, reason);
+                    return;
+                }
+            }
+            Phase::Drained(_) => {}
+        }
+        self.after(slot);
+    }
+
+    /// The id of the connection in `slot`.
+    pub(crate) fn id(&self, slot: u32) -> Option<ConnId> {
+        self.conns.id_at(slot)
+    }
+}

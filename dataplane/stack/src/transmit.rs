@@ -1,0 +1,213 @@
+//! What connections have to send, and where it goes.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use base::{Device, DropReason, Frame};
+use tcp::{Plan, Segment};
+use wire::{FlowKey, Mac};
+
+use crate::conn::{CachedMac, Phase};
+use crate::egress::{NoPayload, Template};
+use crate::inner::Core;
+use crate::neighbor::Resolved;
+
+/// Segments that one connection may plan before the others have their turn: one super-segment.
+const SEGS_PER_VISIT: u32 = 64;
+/// How long to wait for buffers before planning is tried again.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(1);
+/// How long a connection trusts the hardware address it has looked up.
+const MAC_TRUST: Duration = Duration::from_secs(1);
+/// Resets and other answers to strangers in one turn.
+pub(crate) const RESETS_PER_TURN: u32 = 64;
+
+/// Where the frames of a connection go.
+#[derive(Clone, Copy)]
+enum Destination {
+    Station(Mac),
+    /// To wait until this neighbour is resolved.
+    Parked(IpAddr),
+    /// Nowhere; counted as lost, and sent again by the engine when its time comes.
+    Nowhere(DropReason),
+}
+
+/// How a visit to a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    /// It has nothing more to say.
+    Idle,
+    /// Its share is used up.
+    More,
+    /// Buffers have run out.
+    NoBuffers,
+}
+
+impl<D: Device> Core<D> {
+    /// Visit connections on the ready list in turn until all are quiet, the device's queue is full
+    /// or buffers run out. Returns the frames planned.
+    pub(crate) fn transmit(&mut self) -> u32 {
+        self.port.flush(&mut self.env.counters);
+        if self.port.is_backed_up() {
+            return 0;
+        }
+        let limit = self.port.frames_per_turn();
+        let mut budget = limit;
+        while budget > 0
+            && let Some(id) = self.ready.pop_front(&mut self.conns)
+        {
+            let (used, visit) = self.visit(id.slot, budget.min(SEGS_PER_VISIT));
+            budget -= used.min(budget);
+            self.after_visit(id.slot, visit != Visit::Idle);
+            if visit == Visit::NoBuffers {
+                self.retry_at = Some(self.env.now + RETRY_AFTER);
+                break;
+            }
+        }
+        self.port.flush(&mut self.env.counters);
+        limit - budget
+    }
+
+    /// As [`Core::after`], but a connection that has said all stays off the ready list.
+    fn after_visit(&mut self, slot: u32, more: bool) {
+        self.after(slot);
+        if more {
+            self.ready.push_back(&mut self.conns, slot);
+        } else {
+            self.ready.remove(&mut self.conns, slot);
+        }
+    }
+
+    /// Let one connection plan at most `segs_max` segments.
+    fn visit(&mut self, slot: u32, segs_max: u32) -> (u32, Visit) {
+        let mut used = 0;
+        while used < segs_max {
+            let Some(conn) = self.conns.at_mut(slot) else { return (used, Visit::Idle) };
+            let mut cx = self.env.cx(conn.params);
+            let plan = match &mut conn.phase {
+                Phase::Open(connection) => connection.poll_transmit(&mut cx, segs_max - used),
+                Phase::Handshake(handshake) => handshake.poll_transmit(&mut cx),
+                Phase::Drained(_) => None,
+            };
+            let Some(plan) = plan else { return (used, Visit::Idle) };
+            let segs = self.send_plan(slot, &plan);
+            let Some(conn) = self.conns.at_mut(slot) else { return (used, Visit::Idle) };
+            let mut cx = self.env.cx(conn.params);
+            match &mut conn.phase {
+                Phase::Open(connection) => connection.on_transmitted(&mut cx, &plan, segs),
+                Phase::Handshake(handshake) => {
+                    handshake.on_transmitted(&mut cx, &plan, segs > 0);
+                }
+                Phase::Drained(_) => {}
+            }
+            used += segs.max(1);
+            if segs < plan.segs() {
+                self.env.counters.pool_empty += 1;
+                return (used, Visit::NoBuffers);
+            }
+        }
+        (used, Visit::More)
+    }
+
+    /// Make the frames of a plan of the connection in `slot` and send them on their way. Returns how
+    /// many segments were made.
+    pub(crate) fn send_plan(&mut self, slot: u32, plan: &Plan) -> u32 {
+        let destination = self.destination(slot);
+        let Self { conns, env, port, storage, neighbors, mac, .. } = self;
+        let Some(conn) = conns.at_mut(slot) else { return 0 };
+        let to = match destination {
+            Destination::Nowhere(reason) => {
+                env.drop(reason);
+                return plan.segs();
+            }
+            Destination::Station(to) => to,
+            Destination::Parked(_) => Mac::ZERO,
+        };
+        let template = Template::new(*mac, to, &conn.key, plan, env.params().ttl);
+        let view = conn.send.view(storage);
+        let ipv6 = conn.key.is_ipv6();
+        let segs = port.emit(&template, plan, &view, |port, frame| {
+            match ipv6 {
+                true => env.counters.ip6_out_requests += 1,
+                false => env.counters.ip_out_requests += 1,
+            }
+            match destination {
+                Destination::Parked(next_hop) => match neighbors.park(next_hop, frame) {
+                    Ok(None) => {}
+                    Ok(Some(_)) | Err(_) => env.drop(DropReason::NeighborFailed),
+                },
+                _ => port.push(frame),
+            }
+        });
+        conn.snd_max = conn.snd_max.later(plan.seq.add(plan.len.min(segs * plan.seg_size)));
+        segs
+    }
+
+    /// Where the frames of the connection in `slot` go, from memory or by asking.
+    fn destination(&mut self, slot: u32) -> Destination {
+        let Some(conn) = self.conns.at_mut(slot) else {
+            return Destination::Nowhere(DropReason::NoRoute);
+        };
+        let now = self.env.now;
+        if let Some(cached) = conn.mac
+            && cached.generation == self.neighbor_generation
+            && now < cached.until
+        {
+            return Destination::Station(cached.mac);
+        }
+        let Ok(next_hop) = self.routes.next_hop(conn.key.remote()) else {
+            self.env.counters.ip_out_no_routes += 1;
+            return Destination::Nowhere(DropReason::NoRoute);
+        };
+        if core::mem::take(&mut conn.progress) {
+            self.neighbors.confirm(now, next_hop);
+        }
+        match self.neighbors.resolve(now, next_hop) {
+            Resolved::Mac(mac) => {
+                let generation = self.neighbor_generation;
+                conn.mac = Some(CachedMac { mac, generation, until: now + MAC_TRUST });
+                Destination::Station(mac)
+            }
+            Resolved::Wait => Destination::Parked(next_hop),
+            Resolved::Full => Destination::Nowhere(DropReason::NeighborLimit),
+        }
+    }
+
+    /// Answer a segment of no connection: a reset, unless it was one.
+    pub(crate) fn reset(&mut self, key: &FlowKey, to: Mac, seg: &Segment) {
+        if let Some(plan) = tcp::reset_for(seg)
+            && self.reply(key, to, &plan)
+        {
+            self.env.tcp.out_segs += 1;
+            self.env.tcp.out_rsts += 1;
+        }
+    }
+
+    /// Send a segment without payload back to where one came from. A bounded number per turn; false
+    /// beyond that.
+    pub(crate) fn reply(&mut self, key: &FlowKey, to: Mac, plan: &Plan) -> bool {
+        if self.resets_left == 0 || !self.port.has_answer_room() {
+            return false;
+        }
+        self.resets_left -= 1;
+        let template = Template::new(self.mac, to, key, plan, self.env.params().ttl);
+        let made = self.port.emit(&template, plan, &NoPayload, |port, frame| port.push(frame));
+        if made > 0 {
+            if key.is_ipv6() {
+                self.env.counters.ip6_out_requests += 1;
+            } else {
+                self.env.counters.ip_out_requests += 1;
+            }
+        }
+        made > 0
+    }
+
+    /// Send a frame that was parked.
+    pub(crate) fn unpark(&mut self, mut frame: D::Frame, mac: Mac) {
+        let Some(to) = frame.head_mut().and_then(|head| head.first_chunk_mut::<6>()) else {
+            self.env.drop(DropReason::NoBuffer);
+            return;
+        };
+        *to = mac.0;
+        self.port.push(frame);
+    }
+}
