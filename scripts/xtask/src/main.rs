@@ -7,7 +7,7 @@ mod hygiene;
 mod rfc;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
@@ -24,10 +24,21 @@ usage: cargo xtask TASK
   ci        check, test, engine: what .ci/run does
 ";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
+    match run_task(&task) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The chain of reasons, and no backtrace: the task failed, not this program.
+        Err(e) => {
+            eprintln!("xtask: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_task(task: &str) -> Result<()> {
     std::env::set_current_dir(root())?;
-    match task.as_str() {
+    match task {
         "check" => check(),
         "lint" => lint(),
         "test" => test(),
