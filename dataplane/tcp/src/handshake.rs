@@ -30,7 +30,7 @@ pub enum HandshakeInput {
     Continue,
     /// Discarded without effect (a reply may be due: poll for output).
     Drop(DropReason),
-    /// Discarded, and this reset is to be sent; the handshake goes on.
+    /// Discarded, and this reset is to be sent (and counted) by the caller; the handshake goes on.
     Reset(Plan, DropReason),
     /// The connection stands. The caller replaces the handshake by it and hands it the very same
     /// segment, which may carry data, a FIN, a window.
@@ -610,7 +610,8 @@ impl Handshake {
         self.close_requested = true;
     }
 
-    /// Give up; a reset to the peer if one is due: in SYN-RECEIVED, RFC 9293 section 3.10.5.
+    /// Give up; a reset to the peer if one is due: in SYN-RECEIVED, RFC 9293 section 3.10.5. The
+    /// caller sends and counts it.
     pub fn abort(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if self.failed.is_some() {
             return None;

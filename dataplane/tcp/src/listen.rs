@@ -11,7 +11,7 @@ pub enum ListenInput {
     SynReceived(Handshake),
     /// Discard.
     Drop(DropReason),
-    /// Discard, and send this reset.
+    /// Discard, and send (and count) this reset.
     Reset(Plan, DropReason),
 }
 

@@ -52,6 +52,9 @@ pub struct Estimator {
     min_rtt: WindowedMin,
 }
 
+// Every connection carries one, idle or not.
+const _: () = assert!(size_of::<Estimator>() <= 44 && size_of::<Rto>() <= 8);
+
 impl Estimator {
     /// Nothing known yet.
     pub fn new() -> Self {
@@ -311,6 +314,21 @@ mod tests {
             assert_eq!(got, (Some(from_us(srtt)), from_us(mdev), from_us(rttvar)), "{name}");
         }
         assert_eq!(e.rto(&TcpParams::default()).get(), from_us(122_812 + 326_738));
+    }
+
+    #[test]
+    fn a_round_ends_when_more_than_it_is_acknowledged() {
+        let start = SeqNum::new(0);
+        for (name, una, rttvar) in [("up to its end", 10, 400_000), ("beyond it", 11, 356_250)] {
+            let mut e = Estimator::new();
+            e.on_sample(ms(200), start, SeqNum::new(10), MS200);
+            // Equal samples: D falls from 400 ms to 300 and 225. The first round ends with its
+            // maximum of 400; the second has 225, and rttvar goes a quarter of the way there.
+            e.on_sample(ms(200), SeqNum::new(11), SeqNum::new(10), MS200);
+            assert_eq!(e.rttvar(), ms(400));
+            e.on_sample(ms(200), SeqNum::new(una), SeqNum::new(20), MS200);
+            assert_eq!(e.rttvar(), from_us(rttvar), "{name}");
+        }
     }
 
     #[test]

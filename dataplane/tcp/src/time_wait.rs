@@ -16,7 +16,7 @@ const ISS_DISTANCE: u32 = 65_537;
 pub enum TimeWaitInput {
     /// Discard; the record stays (its expiry may have moved: see [`TimeWait::expires`]).
     Drop(DropReason),
-    /// Discard and send this acknowledgement; the record stays.
+    /// Discard and send (and count) this acknowledgement; the record stays.
     Ack(Plan, DropReason),
     /// A SYN that may open a new connection, RFC 9293 section 3.6.1 and RFC 6191: the stack removes
     /// the record and hands the segment to the listener, with this initial sequence number.
@@ -335,6 +335,20 @@ mod tests {
         assert_eq!((plan.seq.get(), plan.ack.get(), plan.wnd), (SND_NXT, RCV_NXT, 500));
         assert_eq!((plan.flags, plan.kind, plan.txhash), (TcpFlags::ACK, PlanKind::Ack, 77));
         assert_eq!(plan.options.timestamps, Some((100_042, 710)));
+    }
+
+    #[test]
+    fn only_a_segment_in_place_sets_the_timestamp() {
+        for (seq, expected) in [(RCV_NXT, 710), (RCV_NXT + 1, 700)] {
+            let mut w = World::new();
+            let mut tw = TimeWait::new(&w.cx(), seed());
+            match tw.on_segment(&mut w.cx(), &seg(TcpFlags::ACK, seq, 10, Some(710))) {
+                TimeWaitInput::Ack(plan, _) => {
+                    assert_eq!(plan.options.timestamps, Some((100_000, expected)));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

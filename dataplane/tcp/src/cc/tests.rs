@@ -278,6 +278,47 @@ fn cubic_releases_bandwidth_when_losses_come_earlier() {
 }
 
 #[test]
+fn cubic_grows_by_half_per_round_trip_at_most() {
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+    p.cc.set_cwnd(100);
+    p.lose();
+    p.round();
+    // The epoch is long over, so the curve is far above the window.
+    p.world.now += Duration::from_secs(3600);
+    for _ in 0..5 {
+        let before = p.cc.cwnd();
+        p.round();
+        let after = p.cc.cwnd();
+        assert!(
+            after > before + before / 3 && after <= before + before / 2 + 1,
+            "{before} {after}"
+        );
+    }
+}
+
+#[test]
+fn cubic_ignores_the_round_trips_of_a_recovery() {
+    // A least round trip from the first second of an epoch would move the curve; so a connection
+    // that sees one must grow like one that does not.
+    let grown = |rtt| {
+        let mut p = Path::new(CongestionAlgorithm::Cubic, ms(500));
+        p.cc.set_cwnd(1000);
+        p.lose();
+        p.ack(2, ms(500), 0);
+        p.world.now += ms(100);
+        p.ack(2, rtt, 0);
+        p.world.now += Duration::from_secs(4);
+        p.ack(0, ms(500), 0);
+        for _ in 0..500 {
+            p.world.now += ms(1);
+            p.ack(2, ms(500), 0);
+        }
+        p.cc.cwnd()
+    };
+    assert_eq!(grown(ms(1)), grown(ms(500)));
+}
+
+#[test]
 fn cubic_does_not_count_idle_time() {
     let grown = |idle: Duration| {
         let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
@@ -310,6 +351,21 @@ fn hystart_leaves_slow_start_on_delay() {
     p.round();
     p.round();
     assert_eq!(p.cc.ssthresh(), SSTHRESH_INFINITE);
+}
+
+#[test]
+fn hystart_judges_delay_by_eight_samples_of_a_round() {
+    let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));
+    p.round();
+    p.round();
+    let nxt = p.una + 100;
+    for i in 0..9 {
+        p.world.now += ms(5);
+        p.una += 1;
+        assert_eq!(p.world.counters.hystart_delay_detect, 0, "after {i} samples");
+        p.ack(1, ms(80), nxt);
+    }
+    assert_eq!(p.world.counters.hystart_delay_detect, 1);
 }
 
 #[test]

@@ -206,6 +206,10 @@ fn active_open() {
 #[test]
 fn passive_open() {
     let mut t = Talk::accept_ts();
+    let o = t.established(0, &seg(A, 9, 1).len(5).ts(99, 1000));
+    assert_eq!(o.ts_recent, Some(50), "only what begins where we wait may set it");
+
+    let mut t = Talk::accept_ts();
     assert_eq!(t.h.state(), State::SynReceived);
     assert_eq!(t.sent(5), ["S. 0 ack 1 win 65160 mss 1460 sackOK TS 1005 50 wscale 10"]);
     let o = t.established(25, &seg(A, 1, 1).ts(52, 1005));
@@ -213,6 +217,14 @@ fn passive_open() {
     assert_eq!((o.ts_recent, o.rcv_wnd, o.active), (Some(52), 65_160, false));
     assert_eq!(o.rtt, Some(Duration::from_millis(20)));
     assert_eq!((t.w.counters.active_opens, t.w.counters.passive_opens), (0, 1));
+}
+
+#[test]
+fn payload_of_a_syn_is_neither_acknowledged_nor_kept() {
+    let mut t = Talk::accept_with(TcpParams::default(), &seg(S, 0, 0).len(500));
+    assert_eq!(t.sent(0), ["S. 0 ack 1 win 64240 mss 1460"]);
+    let o = t.established(10, &seg(A, 1, 1).len(500));
+    assert_eq!(o.irs.get(), IRS, "the payload comes again, from the first byte on");
 }
 
 #[test]
@@ -280,7 +292,8 @@ fn lost_syn_acks_are_repeated_exponentially() {
     let times = [0, 1000, 3000, 7000, 15_000, 31_000];
     assert_eq!(t.abandoned(), (times.to_vec(), 63_000, CloseReason::TimedOut));
     let c = &t.w.counters;
-    assert_eq!((c.out_segs, c.syn_retrans, c.attempt_fails, c.abort_on_timeout), (1, 5, 1, 0));
+    assert_eq!((c.out_segs, c.syn_retrans, c.attempt_fails), (1, 5, 1));
+    assert_eq!((c.timeouts, c.abort_on_timeout), (0, 0), "those are for connections");
 }
 
 #[test]
@@ -338,6 +351,27 @@ fn what_the_device_refuses_is_no_timeout() {
     let o = t.established(1510, &seg(SA, 0, 1));
     assert_eq!((o.rtt, o.syn_retransmits), (Some(Duration::from_millis(10)), 0));
     assert_eq!((t.w.counters.syn_retrans, t.w.counters.timeouts), (0, 0));
+}
+
+#[test]
+fn a_repeated_syn_ends_the_pause_after_a_refusal() {
+    let mut t = Talk::accept();
+    let plan = t.h.poll_transmit(&mut t.w.cx()).unwrap();
+    t.h.on_transmitted(&mut t.w.cx(), &plan, false);
+    assert_eq!(t.h.next_deadline(), Some(Instant::from_millis(500)));
+    assert_eq!(t.peer(100, &seg(S, 0, 0)), "continue");
+    assert_eq!(t.sent(100).len(), 1);
+    assert_eq!(t.h.next_deadline(), Some(Instant::from_millis(1100)), "a timeout as after any SYN");
+    assert_eq!(t.w.counters.syn_retrans, 0);
+}
+
+#[test]
+fn a_syn_ack_stands_in_for_an_acknowledgement() {
+    let mut t = Talk::accept();
+    t.sent(0);
+    assert_eq!(t.peer(1000, &seg(R, 2, 0)), "drop tcp_rst_challenged");
+    t.h.on_deadline(&mut t.w.cx());
+    assert_eq!(t.sent(1000), ["S. 0 ack 1 win 64240 mss 1460 sackOK wscale 10"]);
 }
 
 #[test]
