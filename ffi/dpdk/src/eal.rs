@@ -1,6 +1,9 @@
 //! Start of the environment abstraction layer, once per process.
 
 use std::ffi::{CString, c_char, c_int};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -135,15 +138,19 @@ impl Eal {
         }
         log::install();
         let mark = log::mark();
+        // Our own arguments are right; after one that is not, EAL prints its whole help.
+        let capture = if config.extra.is_empty() { None } else { Capture::begin() };
         let code = eal_init(&args);
+        let printed = capture.map(Capture::end).unwrap_or_default();
         affinity.restore();
         // With neither shared configuration nor files of pages the directory stays empty; without
         // this, every run would leave one behind. It fails where there are files, as it should.
         let _ = std::fs::remove_dir(host.eal_directory(&config.file_prefix));
         if code < 0 {
-            return Err(Error::environment(WHAT, last_words(mark))
+            let logged = log::since(mark);
+            return Err(Error::environment(WHAT, last_words(&printed, &logged))
                 .help(format!("EAL was called with: {}", args.join(" ")))
-                .detail(log::since(mark)));
+                .detail([printed, logged].concat()));
         }
         let eal = Self(Arc::new(Inner { vdevs: config.vdevs.clone(), args }));
         eal.check_ports(config, mark)?;
@@ -166,12 +173,7 @@ impl Eal {
         for name in config.vdevs.iter().map(Vdev::name).chain(pci) {
             if port_id(name).is_none() {
                 let detail = log::since(mark);
-                let why = detail
-                    .iter()
-                    .rev()
-                    .find(|l| l.contains(name) || l.contains("PMD") || l.contains("_eth"))
-                    .cloned()
-                    .unwrap_or_else(|| "the driver did not create the port".to_owned());
+                let why = driver_words(&detail, name);
                 return Err(Error::environment(format!("cannot open {name}"), why).detail(detail));
             }
         }
@@ -200,13 +202,33 @@ fn eal_init(args: &[String]) -> c_int {
     unsafe { sys::rte_eal_init(argv.len() as c_int, argv.as_mut_ptr()) }
 }
 
-/// The most telling reason for a failed start: the last line that EAL logged, or its error number.
-fn last_words(mark: log::Mark) -> String {
-    let lines = log::since(mark);
-    let telling = lines.iter().rev().find(|l| {
-        !l.is_empty() && !l.contains("Invalid 'command line' arguments") && l.starts_with("EAL")
-    });
-    telling.cloned().unwrap_or_else(|| errno_text(last_errno()))
+/// Why the driver of `name` gave up: of the lines before the bus says that the device failed, the
+/// first that is the driver's, as later ones only repeat that something failed.
+fn driver_words(lines: &[String], name: &str) -> String {
+    const END: &str = "failed to initialize";
+    let end = lines.iter().position(|l| l.contains(END) && l.contains(name));
+    let before = &lines[..end.unwrap_or(lines.len())];
+    let first = before
+        .iter()
+        .rev()
+        .take_while(|l| !l.starts_with("EAL:") && !l.contains(END))
+        .last()
+        .map(|l| without_function(l));
+    first.unwrap_or("the driver did not create the port").to_owned()
+}
+
+/// The line without the name of the function that wrote it.
+fn without_function(line: &str) -> &str {
+    line.split_once("(): ").map_or(line, |(_, text)| text).trim()
+}
+
+/// The most telling reason for a failed start: what the option parser said, else the last line that
+/// EAL logged, else its error number.
+fn last_words(printed: &[String], logged: &[String]) -> String {
+    let parser = printed.iter().find(|l| l.contains("option"));
+    let eal = logged.iter().rev().find(|l| l.starts_with("EAL: ") && !l.contains("'command line'"));
+    let line = parser.or(eal).cloned().unwrap_or_else(|| errno_text(last_errno()));
+    line.trim_start_matches("EAL: ").trim_start_matches("millrace: ").to_owned()
 }
 
 /// The library that is loaded is of the release whose headers the bindings were made from.
@@ -225,6 +247,60 @@ fn check_version() -> Result<(), Error> {
         ),
     )
     .help("install the release it was built for, or build it again"))
+}
+
+/// Lines of printed text kept: the parser's complaint comes first, its help after it.
+const PRINTED_LINES_MAX: usize = 8;
+
+/// What this process prints, kept from the terminal for a while.
+struct Capture {
+    file: File,
+    out: OwnedFd,
+    err: OwnedFd,
+}
+
+impl Capture {
+    /// `None` when the system has no descriptors left: then the text is printed, no harm done.
+    fn begin() -> Option<Self> {
+        // SAFETY: a NUL-terminated name; the new descriptor is ours.
+        let file = unsafe { libc::memfd_create(c"eal".as_ptr(), libc::MFD_CLOEXEC) };
+        if file < 0 {
+            return None;
+        }
+        // SAFETY: as just made, and owned by nobody else.
+        let file = unsafe { File::from_raw_fd(file) };
+        let out = std::io::stdout().as_fd().try_clone_to_owned().ok()?;
+        let err = std::io::stderr().as_fd().try_clone_to_owned().ok()?;
+        flush();
+        point(libc::STDOUT_FILENO, &file);
+        point(libc::STDERR_FILENO, &file);
+        Some(Self { file, out, err })
+    }
+
+    fn end(mut self) -> Vec<String> {
+        flush();
+        point(libc::STDOUT_FILENO, &self.out);
+        point(libc::STDERR_FILENO, &self.err);
+        let mut text = Vec::new();
+        let read = self.file.rewind().and_then(|()| self.file.read_to_end(&mut text));
+        if read.is_err() {
+            return Vec::new();
+        }
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.lines().filter(|l| !l.trim().is_empty());
+        lines.take(PRINTED_LINES_MAX).map(str::to_owned).collect()
+    }
+}
+
+/// Write out what the C library holds back.
+fn flush() {
+    // SAFETY: null means all streams.
+    unsafe { libc::fflush(core::ptr::null_mut()) };
+}
+
+fn point(standard: c_int, to: &impl AsFd) {
+    // SAFETY: replaces one of the standard descriptors, which nobody owns, by a valid one.
+    unsafe { libc::dup2(to.as_fd().as_raw_fd(), standard) };
 }
 
 /// The CPUs that a thread may run on. EAL pins the thread that starts it.
@@ -248,5 +324,41 @@ impl Affinity {
     fn restore(&self) {
         // SAFETY: a valid set of the size given; 0 means the calling thread.
         unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), &raw const self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_the_driver_is_the_reason() {
+        let lines = [
+            "EAL: Selected IOVA mode 'VA'",
+            "eth_memif_probe(): something about another device",
+            "vdev_probe(): failed to initialize net_memif0 device",
+            "tun_alloc(): Unable to set TUNSETIFF for lo: Invalid argument",
+            "eth_dev_tap_create(): Unable to create TAP interface",
+            "vdev_probe(): failed to initialize net_tap0 device",
+            "EAL: Bus (vdev) probe failed.",
+        ]
+        .map(str::to_owned);
+        assert_eq!(
+            driver_words(&lines, "net_tap0"),
+            "Unable to set TUNSETIFF for lo: Invalid argument"
+        );
+        assert_eq!(driver_words(&lines, "net_memif0"), "something about another device");
+        assert_eq!(driver_words(&[], "net_x0"), "the driver did not create the port");
+    }
+
+    #[test]
+    fn the_parser_is_believed_before_the_log() {
+        let printed = ["millrace: unrecognized option '--bogus'".to_owned()];
+        let logged = [
+            "EAL: No free hugepages".to_owned(),
+            "EAL: Invalid 'command line' arguments.".to_owned(),
+        ];
+        assert_eq!(last_words(&printed, &logged), "unrecognized option '--bogus'");
+        assert_eq!(last_words(&[], &logged), "No free hugepages");
     }
 }

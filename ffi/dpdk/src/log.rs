@@ -1,7 +1,7 @@
 //! DPDK's log, kept in memory.
 //!
 //! EAL and drivers say why something failed in their log only. Its last lines are kept here and
-//! attached to errors; nothing is printed.
+//! attached to errors; nothing is printed but the last words before DPDK aborts.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -81,6 +81,10 @@ pub(crate) fn install() -> bool {
 unsafe extern "C" fn write(_cookie: *mut c_void, text: *const c_char, len: usize) -> isize {
     // SAFETY: the C library hands over `len` readable bytes for the time of this call.
     let bytes = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), len) };
+    // DPDK aborts after these, and the memory that holds the line goes with the process.
+    if bytes.windows(8).any(|w| w == b"PANIC in") {
+        eprint!("{}", String::from_utf8_lossy(bytes));
+    }
     log().push(bytes);
     isize::try_from(len).unwrap_or(isize::MAX)
 }

@@ -73,6 +73,7 @@ impl Mempool {
         })?;
         // Each thread's cache must not be able to starve the others of a small pool.
         let cache = CACHE.min(sys::MR_MEMPOOL_CACHE_MAX).min(count / 8);
+        let mut errno = 0;
         for handler in HANDLERS {
             let name = CString::new(format!("mr{}", NEXT_NAME.fetch_add(1, Ordering::Relaxed)))
                 .unwrap_or_default();
@@ -92,8 +93,13 @@ impl Mempool {
             if let Some(pool) = NonNull::new(pool) {
                 return Ok(Self { pool, shape });
             }
+            // A handler that this build lacks is an invalid argument; anything else would be the
+            // same with the next one.
+            errno = last_errno();
+            if errno != libc::EINVAL {
+                break;
+            }
         }
-        let errno = last_errno();
         Err(Error::environment(
             format!("cannot create a pool of {count} mbufs of {room} bytes"),
             format!(
