@@ -109,8 +109,12 @@ impl Text<'_> {
 
     /// The fault that the parser found.
     pub(crate) fn parse_error(&self, error: &toml::de::Error) -> ConfigError {
-        let message = error.message();
-        let mut ours = ConfigError::new(message);
+        // Names of Rust's types mean nothing to whoever wrote the file.
+        let message = error
+            .message()
+            .replace("expected i64", "expected a whole number")
+            .replace("invalid type: map", "invalid type: table");
+        let mut ours = ConfigError::new(message.as_str());
         ours.file = self.file.map(Into::into);
         ours.line = error.span().map(|span| position(self.text, span.start));
         if let Some(rest) = message.strip_prefix("unknown field `") {

@@ -13,12 +13,7 @@ pub const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
     let shown = path.display().to_string();
     let fail = |what: String| ConfigError::new(what).in_file(&shown);
-    let io = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => fail("there is no such file".into())
-            .help("millrace config init writes one; samples are in config/"),
-        ErrorKind::PermissionDenied => fail("permission denied".into()),
-        _ => fail(format!("cannot be read: {error}")),
-    };
+    let io = |error: std::io::Error| explain(&shown, &error);
     let metadata = fs::metadata(path).map_err(io)?;
     if metadata.is_dir() {
         return Err(fail("is a directory".into()));
@@ -39,6 +34,18 @@ pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
         return Err(too_large());
     }
     decode(&shown, bytes)
+}
+
+/// Why the file called `name` could not be read.
+pub(super) fn explain(name: &str, error: &std::io::Error) -> ConfigError {
+    let fail = |what: String| ConfigError::new(what).in_file(name);
+    match error.kind() {
+        ErrorKind::NotFound => {
+            fail("there is no such file".into()).help("samples are in config/ of the sources")
+        }
+        ErrorKind::PermissionDenied => fail("permission denied".into()),
+        _ => fail(format!("cannot be read: {error}")),
+    }
 }
 
 /// `bytes` as text, without a byte-order mark.

@@ -226,3 +226,6 @@ impl Startup {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

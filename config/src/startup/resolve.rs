@@ -67,7 +67,7 @@ pub(super) fn resolve(
     }
     let workers = assign(&cores, &ports);
     let dataplane = process(&dataplane, &limits, &ports, workers.len(), source, &mut warnings)?;
-    check_sizes(&knobs, &dataplane, &ports, source, &mut warnings)?;
+    check_sizes(&knobs, &sysctl.0, flags, &dataplane, &ports, source, &mut warnings)?;
 
     let addresses: Vec<LocalAddress> = ports.iter().flat_map(|p| p.addresses.clone()).collect();
     if apps.len() > APPS_MAX {
@@ -185,6 +185,7 @@ fn knobs(
         })
         .map(|(_, a)| (&a.name, &a.value))
         .collect();
+    let limit_at = limits.time_wait.as_ref().map(|n| &n.at);
     let mut idle = Vec::new();
     for (assignments, from) in [(file, Source::File), (flags, Source::CommandLine)] {
         let pairs = assignments.iter().map(|(n, v)| (n.value.as_str(), v.value.as_str()));
@@ -200,7 +201,11 @@ fn knobs(
                     &value.at
                 }
             };
-            let key = if matches!(place, Place::Flag(_)) { "" } else { "sysctl" };
+            let key = if name.value == TIME_WAIT_KNOB && Some(&name.at) == limit_at {
+                "time_wait"
+            } else {
+                "sysctl"
+            };
             source.error(place, key, error.to_string())
         })?;
         for change in changes {
@@ -666,6 +671,8 @@ fn too_little_memory(
 /// What only shows when knobs, ports and memory are seen together.
 fn check_sizes(
     knobs: &Knobs,
+    file: &[Assignment],
+    flags: &[Assignment],
     dataplane: &Dataplane,
     ports: &[Port],
     source: Text<'_>,
@@ -685,8 +692,14 @@ fn check_sizes(
             if from == Source::Default {
                 warnings.push(what);
             } else {
+                let written = flags.iter().rev().chain(file);
+                let at = written
+                    .filter(|a| find(&a.name.value) == Ok(index))
+                    .map(|a| &a.value.at)
+                    .next()
+                    .unwrap_or(&Place::Nowhere);
                 return Err(source
-                    .error(&Place::Nowhere, "sysctl", what)
+                    .error(at, "sysctl", what)
                     .help("raise memory, or lower the maximum"));
             }
         }
