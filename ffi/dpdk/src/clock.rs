@@ -161,11 +161,17 @@ mod tests {
     fn follows_the_kernel_clock() {
         let base = TimeBase::calibrate();
         let clock = base.clock();
-        let (a, wall) = (clock.now(), std::time::Instant::now());
-        std::thread::sleep(Duration::from_millis(100));
-        let (b, wall) = (clock.now(), wall.elapsed());
-        let difference = b.since(a).abs_diff(wall);
-        assert!(difference < Duration::from_millis(1), "{difference:?}");
+        // Several tries, since this thread may lose its CPU between the two readings. A frequency
+        // that is off by one percent fails them all.
+        let differences: Vec<Duration> = (0..10)
+            .map(|_| {
+                let (a, wall) = (clock.now(), std::time::Instant::now());
+                std::thread::sleep(Duration::from_millis(20));
+                let (b, wall) = (clock.now(), wall.elapsed());
+                b.since(a).abs_diff(wall)
+            })
+            .collect();
+        assert!(differences.iter().any(|d| d.as_micros() < 50), "{differences:?}");
     }
 
     #[test]

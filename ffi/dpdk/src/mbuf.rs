@@ -449,6 +449,9 @@ fn tx_lengths(meta: &TxMeta) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Eal, EalConfig, PortConfig, PortQueue, RingPair};
+    use base::{Device, RxBatch};
+    use std::collections::VecDeque;
 
     #[test]
     fn lengths_lie_in_their_fields() {
@@ -473,5 +476,81 @@ mod tests {
                 | sys::MR_MBUF_TX_TCP_CKSUM
                 | sys::MR_MBUF_TX_TCP_SEG
         );
+    }
+
+    /// Contradictions that a driver could deliver, made by hand on frames of a ring pair.
+    #[test]
+    fn received_chains_are_checked() {
+        let eal = Eal::init(&EalConfig::software(64)).unwrap();
+        let config = PortConfig { buffers: 128, header_buffers: 128, ..PortConfig::default() };
+        let RingPair { a, b } = RingPair::create(&eal, "checked", 1, 64).unwrap();
+        let mut a = a.start(&config).unwrap().queues.remove(0);
+        let mut b = b.start(&config).unwrap().queues.remove(0);
+        let chain = |a: &mut PortQueue, lens: &[usize]| {
+            let mut parts = lens.iter().map(|&len| {
+                let mut part = a.payload_alloc().unwrap();
+                part.push_back(len).unwrap().fill(len as u8);
+                part
+            });
+            let mut frame = parts.next().unwrap();
+            parts.for_each(|part| frame.chain(part));
+            frame
+        };
+        let mut pass = |a: &mut PortQueue, frame| {
+            assert_eq!(a.tx_burst(&mut VecDeque::from([frame])), 1);
+            let mut out = RxBatch::new();
+            b.rx_burst(&mut out);
+            (out.pop(), b.counters().rx_malformed)
+        };
+
+        let frame = chain(&mut a, &[4, 10]);
+        frame.first().pkt_len.set(99);
+        frame.first().nb_segs.set(7);
+        frame.first().ol_flags.set(sys::MR_MBUF_RX_IP_CKSUM_GOOD | sys::MR_MBUF_RX_VLAN_STRIPPED);
+        let (got, malformed) = pass(&mut a, frame);
+        let got = got.unwrap();
+        assert_eq!((got.len(), got.segment_count(), malformed), (14, 2, 0));
+        assert_eq!(got.rx_meta(), RxMeta::default(), "flags of the sender mean nothing");
+        drop(got);
+
+        let frame = chain(&mut a, &[4, 0, 0, 10, 0]);
+        let got = pass(&mut a, frame).0.unwrap();
+        assert_eq!((got.len(), got.segment_count()), (14, 2));
+        assert_eq!(got.segments().map(<[u8]>::len).collect::<Vec<_>>(), [4, 10]);
+        drop(got);
+
+        let frame = chain(&mut a, &[0, 4]);
+        let (got, malformed) = pass(&mut a, frame);
+        assert!(got.is_none() && malformed == 1);
+        let frame = chain(&mut a, &[4, 4]);
+        frame.last().data_len.set(u16::MAX);
+        let (got, malformed) = pass(&mut a, frame);
+        assert!(got.is_none() && malformed == 2);
+
+        let buffers = a.buffers();
+        assert_eq!(buffers.free, buffers.total, "what was refused went back");
+        verdicts(chain(&mut a, &[4]));
+    }
+
+    fn verdicts(frame: Mbuf) {
+        let flags = sys::MR_MBUF_RX_IP_CKSUM_BAD
+            | sys::MR_MBUF_RX_L4_CKSUM_NONE
+            | sys::MR_MBUF_RX_RSS_HASH
+            | sys::MR_MBUF_RX_VLAN_STRIPPED;
+        frame.first().ol_flags.set(flags);
+        frame.first().hash.set([0xdead_beef, 0]);
+        frame.first().vlan_tci.set(7);
+        // SAFETY: the chain was ours until here.
+        let frame = unsafe { Mbuf::from_driver(frame.into_raw(), u64::MAX) }.unwrap();
+        let all = RxMeta {
+            l3_checksum: Checksum::Bad,
+            l4_checksum: Checksum::Good,
+            rss_hash: Some(0xdead_beef),
+            vlan: Some(7),
+        };
+        assert_eq!(frame.rx_meta(), all);
+        // SAFETY: as above.
+        let frame = unsafe { Mbuf::from_driver(frame.into_raw(), 0) }.unwrap();
+        assert_eq!(frame.rx_meta(), RxMeta::default());
     }
 }

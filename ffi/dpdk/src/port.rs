@@ -120,7 +120,7 @@ pub struct PortInfo {
     /// `net_tap` that of its interface with the last bit flipped, `net_ring` one made of its
     /// number, the other software devices a random one.
     pub mac: [u8; 6],
-    /// What it can do.
+    /// What it can do in hardware, or at no cost.
     pub capable: Offloads,
     /// Receive queues at most.
     pub rx_queues_max: u16,
@@ -533,6 +533,12 @@ fn port_info(id: u16) -> Result<PortInfo, Error> {
     if Driver::of(&name).is_some_and(|d| d.name == "net_tap") {
         mac[5] ^= 1;
     }
+    let mut capable = offloads(d.rx_offload_capa, d.tx_offload_capa);
+    // This driver sums and segments in software, a pass over the data that the stack's copy with
+    // checksum does not need.
+    if Driver::of(&name).is_some_and(|d| d.name == "net_tap") {
+        capable = Offloads { multi_segment: capable.multi_segment, ..Offloads::default() };
+    }
     // `net_ring` has none. A locally administered one, so that the ends of a pair differ.
     if mac == [0; 6] {
         let [high, low] = id.to_be_bytes();
@@ -542,7 +548,7 @@ fn port_info(id: u16) -> Result<PortInfo, Error> {
         name,
         driver,
         mac,
-        capable: offloads(d.rx_offload_capa, d.tx_offload_capa),
+        capable,
         rx_queues_max: d.max_rx_queues,
         tx_queues_max: d.max_tx_queues,
         mtu_max,

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use base::{Device, Frame};
-use common::{assert_balanced, flat, receive, send};
-use dpdk::{Eal, EalConfig, Mbuf, Port, PortConfig, PortQueue, Vdev};
+use common::{assert_balanced, headers, ip, payload, receive, send};
+use dpdk::{Eal, EalConfig, Port, PortConfig, PortQueue, Vdev};
 
 const OURS: &str = "10.77.0.1";
 const THEIRS: &str = "10.77.0.2";
@@ -21,17 +21,12 @@ struct Link {
     namespace: String,
 }
 
-fn ip(args: &str) -> bool {
-    Command::new("ip").args(args.split(' ')).status().is_ok_and(|s| s.success())
-}
-
 impl Link {
     /// `None`, with the reason printed, where this is not permitted.
     fn new() -> Option<Self> {
         let pid = std::process::id();
         let link = Self { near: format!("mr{pid}"), namespace: format!("mr-test-{pid}") };
-        // SAFETY: has no arguments and cannot fail.
-        if unsafe { libc::geteuid() } != 0 || !ip(&format!("netns add {}", link.namespace)) {
+        if !common::is_root() || !ip(&format!("netns add {}", link.namespace)) {
             println!("skipped: needs root and network namespaces");
             return None;
         }
@@ -72,32 +67,10 @@ impl Drop for Link {
     }
 }
 
-/// Ethernet, IPv4 and UDP headers for `len` bytes; no UDP checksum, which IPv4 permits.
-fn headers(from: [u8; 6], to: [u8; 6], len: usize) -> Vec<u8> {
-    let mut h = [&to[..], &from[..], &[8, 0]].concat();
-    let mut v4 = vec![0x45, 0];
-    v4.extend((len as u16 + 28).to_be_bytes());
-    v4.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 77, 0, 1, 10, 77, 0, 2]);
-    let sum: u32 = v4.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
-    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    v4[10..12].copy_from_slice(&sum.to_be_bytes());
-    h.extend(v4);
-    for word in [PORT, PORT, len as u16 + 8, 0] {
-        h.extend(word.to_be_bytes());
-    }
-    h
-}
-
-/// The UDP payload of a frame for us, and who sent it.
-fn payload(frame: &Mbuf) -> Option<([u8; 6], Vec<u8>)> {
-    let bytes = flat(frame);
-    let udp = bytes.len() > 42 && bytes[12..14] == [8, 0] && bytes[23] == 17;
-    let from = bytes.get(6..12)?.try_into().ok()?;
-    (udp && bytes[36..38] == PORT.to_be_bytes()).then(|| (from, bytes[42..].to_vec()))
-}
-
 fn next_payload(queue: &mut PortQueue) -> ([u8; 6], Vec<u8>) {
-    (0..100).find_map(|_| receive(queue, 1).iter().find_map(payload)).expect("a datagram arrives")
+    (0..100)
+        .find_map(|_| receive(queue, 1).iter().find_map(|f| payload(f, PORT)))
+        .expect("a datagram arrives")
 }
 
 #[test]
@@ -138,7 +111,7 @@ fn jumbo_frames_to_and_from_the_kernel() {
     data.push_back(large.len()).unwrap().copy_from_slice(&large);
     for (start, len) in [(0, 100), (0, large.len())] {
         let mut frame = queue.alloc().unwrap();
-        let h = headers(mac, their_mac, len);
+        let h = headers(mac, their_mac, 77, PORT, len);
         frame.push_back(h.len()).unwrap().copy_from_slice(&h);
         frame.chain(queue.share(&data, start, 50).unwrap());
         frame.chain(queue.share(&data, start + 50, len - 50).unwrap());
@@ -154,7 +127,7 @@ fn jumbo_frames_to_and_from_the_kernel() {
     // What we sent does not come back to us.
     let mut batch = base::RxBatch::new();
     queue.rx_burst(&mut batch);
-    assert!(batch.iter().all(|f| payload(f).is_none_or(|(from, _)| from != mac)));
+    assert!(batch.iter().all(|f| payload(f, PORT).is_none_or(|(from, _)| from != mac)));
     drop(batch);
     drop(data);
     let stats = started.control.stats().unwrap();

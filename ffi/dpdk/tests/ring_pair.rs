@@ -14,6 +14,7 @@ fn pair(eal: &Eal, name: &str, config: &PortConfig, frames: u32) -> (PortQueue, 
     let a = pair.a.start(config).unwrap();
     let b = pair.b.start(config).unwrap();
     assert!(a.queues[0].capabilities().offloads.multi_segment);
+    assert_ne!(a.control.info().mac, b.control.info().mac);
     (a.queues.into_iter().next().unwrap(), b.queues.into_iter().next().unwrap())
 }
 

@@ -43,3 +43,38 @@ pub fn assert_balanced(queue: &PortQueue) {
         assert_eq!(buffers.free, buffers.total);
     }
 }
+
+pub fn is_root() -> bool {
+    // SAFETY: has no arguments and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Run `ip` with these arguments; whether it succeeded.
+pub fn ip(args: &str) -> bool {
+    std::process::Command::new("ip").args(args.split(' ')).status().is_ok_and(|s| s.success())
+}
+
+/// Ethernet, IPv4 and UDP headers for `len` bytes from 10.NET.0.1 to 10.NET.0.2; no UDP checksum,
+/// which IPv4 permits.
+pub fn headers(from: [u8; 6], to: [u8; 6], net: u8, port: u16, len: usize) -> Vec<u8> {
+    let mut h = [&to[..], &from[..], &[8, 0]].concat();
+    let mut v4 = vec![0x45, 0];
+    v4.extend((len as u16 + 28).to_be_bytes());
+    v4.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, net, 0, 1, 10, net, 0, 2]);
+    let sum: u32 = v4.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    v4[10..12].copy_from_slice(&sum.to_be_bytes());
+    h.extend(v4);
+    for word in [port, port, len as u16 + 8, 0] {
+        h.extend(word.to_be_bytes());
+    }
+    h
+}
+
+/// The payload of a UDP datagram to `port`, and the hardware address of its sender.
+pub fn payload(frame: &Mbuf, port: u16) -> Option<([u8; 6], Vec<u8>)> {
+    let bytes = flat(frame);
+    let udp = bytes.len() > 42 && bytes[12..14] == [8, 0] && bytes[23] == 17;
+    let from = bytes.get(6..12)?.try_into().ok()?;
+    (udp && bytes[36..38] == port.to_be_bytes()).then(|| (from, bytes[42..].to_vec()))
+}
