@@ -185,6 +185,26 @@ mod tests {
     }
 
     #[test]
+    fn who_has_been_quiet_for_longest_is_forgotten_first() {
+        let random = &mut SeededRandom::new(1);
+        let mut l = limit(1_000_000, random);
+        let set_of = |addr: IpAddr| {
+            let mut hasher = l.key.hasher();
+            write_addr(&mut hasher, addr);
+            core::hash::Hasher::finish(&hasher) as usize % SETS
+        };
+        let crowd: Vec<IpAddr> = (0..).map(ip).filter(|&a| set_of(a) == 0).take(WAYS + 1).collect();
+        let now = Instant::from_millis(1);
+        for (nth, &addr) in crowd[..WAYS].iter().enumerate() {
+            // The later in the list, the more messages and the longer to remember.
+            assert_eq!(burst(&mut l, random, now, nth as u32 + 2, |_| addr), nth as u32 + 2);
+        }
+        assert!(l.allow(now, random, crowd[WAYS]));
+        let left = DESTINATION_BURST - (WAYS as u32 + 1);
+        assert_eq!(burst(&mut l, random, now, 10, |_| crowd[WAYS - 1]), left);
+    }
+
+    #[test]
     fn limits_of_zero_and_of_one() {
         let random = &mut SeededRandom::new(1);
         let now = Instant::from_millis(1);

@@ -338,7 +338,6 @@ impl<F> Neighbors<F> {
                     n.suspected = Some(now);
                     n.state = NeighborState::Probe;
                     n.solicited = 0;
-                    self.timers.cancel(id.slot);
                     self.timers.arm(id.slot, now);
                 }
                 Learned::Suspect

@@ -383,8 +383,19 @@ mod tests {
             for i in 0..10_000 {
                 arena.insert(&mut set, order(i), ()).unwrap();
             }
-            let depth = depth(&arena, set.root);
-            assert!(depth <= 50, "order {name}: depth {depth} for 2^13.3 items");
+            let full = depth(&arena, set.root);
+            assert!(full <= 50, "order {name}: depth {full} for 2^13.3 items");
+            // Most are removed, and as many come in their order again.
+            for i in (0..10_000).filter(|i| i % 10 != 0) {
+                arena.remove(&mut set, order(i)).unwrap();
+            }
+            let thin = depth(&arena, set.root);
+            assert!(thin <= 35, "order {name}: depth {thin} for 2^10 items");
+            for i in (0..10_000).filter(|i| i % 10 != 0) {
+                arena.insert(&mut set, order(i), ()).unwrap();
+            }
+            let again = depth(&arena, set.root);
+            assert!(again <= 50, "order {name}: depth {again} after a change of most items");
         }
     }
 }

@@ -158,7 +158,13 @@ fn flows_of_one_hash_overflow_are_counted_and_none_is_lost() {
     let other = |(): &()| 0x0fed_cba9_8765_4321;
     table.insert(other, conn(5000)).unwrap();
     assert_eq!(table.find(other, |_| true), Some(conn(5000)));
+    // Room in the first bucket lets one come home.
+    let first = table.buckets[table.place_of(same(&())).first].entries[3];
+    assert!(table.remove(same, first));
+    assert_eq!(table.overflow.len(), OVERFLOW_MAX - 1);
+    stored.retain(|&i| conn(i) != first);
     for &i in stored.iter().rev() {
+        assert_eq!(table.find(same, |e| e == conn(i)), Some(conn(i)));
         assert!(table.remove(same, conn(i)));
     }
     assert_eq!((table.len(), table.overflow.len()), (1, 0));

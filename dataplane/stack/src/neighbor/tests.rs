@@ -149,6 +149,11 @@ fn h50_a_new_mac_for_a_neighbor_in_use_is_not_believed_while_the_old_one_answers
         assert_eq!(table.learn(at(1), ip(PEER), mac(2), ANSWER), Learned::Confirmed);
         assert_eq!(table.resolve(at(1), ip(PEER)), Resolved::Mac(mac(2)));
         assert_eq!(table.next_deadline(), None);
+        // And again, right after: one probe a second at most.
+        assert_eq!(table.learn(at(1), ip(PEER), mac(66), claim), Learned::Suspect);
+        assert_eq!(actions(&mut table, at(1)), [""; 0]);
+        assert_eq!(table.learn(at(2), ip(PEER), mac(66), claim), Learned::Suspect);
+        assert_eq!(actions(&mut table, at(2)), ["ask 2 for 10.0.0.2"]);
     }
 }
 
@@ -249,6 +254,12 @@ fn h52_the_gateway_is_resolved_while_a_scan_holds_all_places() {
     assert_eq!(table.learn(at(0), ip(PEER), mac(2), Claim::Request), Learned::Ignored);
     assert_eq!(table.resolve(at(0), ip(GATEWAY)), Resolved::Wait);
     assert_eq!(table.park(ip(GATEWAY), 1), Ok(None));
+
+    let mut table = self::table(8);
+    assert_eq!(table.resolve(at(0), nth(1)), Resolved::Wait);
+    assert_eq!(table.resolve(at(0), nth(2)), Resolved::Wait);
+    assert_eq!(table.resolve(at(0), nth(3)), Resolved::Full);
+    assert_eq!(table.resolve(at(0), ip(GATEWAY)), Resolved::Wait);
 }
 
 #[test]
@@ -257,10 +268,12 @@ fn a_flood_of_requests_displaces_stale_entries_only() {
     table.resolve(at(0), ip(PEER));
     table.learn(at(0), ip(PEER), mac(2), ANSWER);
     actions(&mut table, at(0));
+    table.learn(at(0), ip(GATEWAY), mac(254), Claim::Request);
     for i in 0..10_000 {
         assert_eq!(table.learn(at(1), nth(i), mac(66), Claim::Request), Learned::Created);
     }
-    assert_eq!(table.len(), 32);
+    assert_eq!(table.len(), 33);
+    assert_eq!(state(&table, at(1), GATEWAY), Some(NeighborState::Stale));
     assert_eq!(state(&table, at(1), PEER), Some(NeighborState::Reachable));
 }
 

@@ -373,3 +373,25 @@ fn random_fragments_agree_with_a_bitmap() {
         }
     }
 }
+
+#[test]
+fn the_oldest_datagram_does_not_push_out_younger_ones() {
+    let mut world = World::new(16);
+    for part in 1..60 {
+        world.put(from_source(0, 0), part * 8, part * 8 + 8, true);
+    }
+    for part in 1..60 {
+        world.put(from_source(1, 1), part * 8, part * 8 + 8, true);
+    }
+    for part in 1..11 {
+        world.put(from_source(2, 2), part * 8, part * 8 + 8, true);
+    }
+    assert_eq!((world.table.frames(), world.dropped.len()), (128, 0));
+    world.put(from_source(0, 0), 800, 808, true);
+    assert_eq!(world.dropped.len(), 60, "its own frames and the new one");
+    assert!(world.dropped.iter().all(|d| d.0 == DropReason::FragmentLimit));
+    assert_eq!((world.table.frames(), world.table.len()), (69, 3));
+    // Its rest is discarded as well, and takes nothing from the others.
+    world.put(from_source(0, 0), 808, 816, true);
+    assert_eq!((world.table.frames(), world.dropped.len()), (69, 61));
+}

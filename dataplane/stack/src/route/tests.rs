@@ -58,6 +58,28 @@ fn without_gateway_or_address_there_is_no_route() {
 }
 
 #[test]
+fn source_of_the_right_scope_and_prefix_before_the_longest_match() {
+    let local = |addr: &str, prefix| LocalAddress { addr: ip(addr), prefix };
+    let addresses = [
+        local("fe80::1", 64),
+        local("fd00::1", 64),
+        local("10.0.0.193", 29),
+        local("10.0.0.1", 24),
+        local("10.0.0.2", 24),
+    ];
+    let routes = Routes::new(&addresses, None, None, 1500);
+    let rows = [
+        ("a global one for a global one", "2001:db8::1", "fd00::1"),
+        ("a local one for a local one", "fe80::2", "fe80::1"),
+        ("in the prefix, though 193 agrees in more bits", "10.0.0.200", "10.0.0.1"),
+        ("in both prefixes", "10.0.0.194", "10.0.0.193"),
+    ];
+    for (name, destination, source) in rows {
+        assert_eq!(routes.source_for(ip(destination)), Some(ip(source)), "{name}");
+    }
+}
+
+#[test]
 fn classes() {
     let rows = [
         ("10.0.0.1", AddressClass::Local),
