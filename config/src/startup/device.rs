@@ -123,71 +123,31 @@ impl Vdev {
         })
     }
 
-    /// Check `mtu` and `queues` against what the driver can do, and add the arguments that they
-    /// need.
-    pub(crate) fn fit(mut self, mtu: u16, queues: u16) -> Result<Self, String> {
-        let name = self.name().to_owned();
-        let driver = driver_of(&name);
-        if let Some(max) = driver.and_then(|d| d.mtu_max)
+    /// Check `mtu` and `queues` against what is known of the driver. Parameters that only tune the
+    /// device are filled in where it is opened.
+    pub(crate) fn check(&self, mtu: u16, queues: u16) -> Result<(), String> {
+        let name = self.name();
+        if let Some(max) = driver_of(name).and_then(|d| d.mtu_max)
             && mtu > max
         {
             return Err(format!("{name} carries an MTU of at most {max}, not {mtu}"));
         }
-        if driver.is_some_and(|d| d.name == "net_af_packet") {
-            self.fit_af_packet(mtu, queues)?;
-        }
-        Ok(self)
-    }
-
-    /// The rings of AF_PACKET have frames of a fixed size and one pair per queue.
-    fn fit_af_packet(&mut self, mtu: u16, queues: u16) -> Result<(), String> {
-        let number = |v: &Self, key: &str| match v.arg(key) {
-            Some(text) => text
-                .parse::<u32>()
-                .map(Some)
-                .map_err(|_| format!("{key}={} is not a number", quote(text))),
-            None => Ok(None),
-        };
-        let needed = u32::from(mtu) + AF_PACKET_OVERHEAD;
-        match (number(self, "framesz")?, number(self, "blocksz")?) {
-            (None, None) if needed > AF_PACKET_FRAME => {
-                self.devargs
-                    .push_str(&format!(",blocksz={AF_PACKET_JUMBO},framesz={AF_PACKET_JUMBO}"));
-            }
-            (frame, block) => {
-                let frame = frame.unwrap_or(AF_PACKET_FRAME);
-                let block = block.unwrap_or(AF_PACKET_BLOCK);
-                if frame < needed {
-                    return Err(format!(
-                        "framesz={frame} is too small for an MTU of {mtu}: it needs {needed}, or \
-                         leave framesz and blocksz out"
-                    ));
-                }
-                if frame > block {
-                    return Err(format!("framesz={frame} is larger than blocksz={block}"));
-                }
-            }
-        }
-        match number(self, "qpairs")? {
-            None if queues > 1 => self.devargs.push_str(&format!(",qpairs={queues}")),
-            None => {}
-            Some(pairs) if pairs == u32::from(queues) => {}
-            Some(pairs) => {
-                return Err(format!("qpairs={pairs} contradicts queues = {queues}"));
+        for key in ["qpairs", "queue_count"] {
+            let Some(text) = self.arg(key) else { continue };
+            match text.parse::<u16>() {
+                Ok(n) if n == queues => {}
+                Ok(n) => return Err(format!("{key}={n} contradicts queues = {queues}")),
+                Err(_) => return Err(format!("{key}={} is not a number of queues", quote(text))),
             }
         }
         Ok(())
     }
-}
 
-/// Frame and block of AF_PACKET rings unless the arguments say otherwise, bytes.
-const AF_PACKET_FRAME: u32 = 2048;
-const AF_PACKET_BLOCK: u32 = 4096;
-/// Frame and block for jumbo frames, bytes.
-const AF_PACKET_JUMBO: u32 = 16_384;
-/// What a frame of the ring holds besides the IP packet: ring header, link address, alignment,
-/// Ethernet header and a VLAN tag, bytes.
-const AF_PACKET_OVERHEAD: u32 = 128;
+    /// Bytes of data that a buffer has to hold because of the arguments; 0 without a wish.
+    pub(crate) fn data_room(&self) -> u32 {
+        self.arg("framesz").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+}
 
 /// The driver whose name `name` begins with, the longest if there are several.
 fn driver_of(name: &str) -> Option<&'static Driver> {
@@ -225,6 +185,9 @@ impl FromStr for Vdev {
             };
             return Err(format!("{} is not a software device: {guess}", quote(name)));
         };
+        if name.len() == driver.name.len() {
+            return Err(format!("{name} lacks a number; write {name}0{}", &text[name.len()..]));
+        }
         for arg in text.split(',').skip(1) {
             if arg.is_empty() || arg.starts_with('=') {
                 return Err(format!("{} has an empty argument", quote(text)));
@@ -329,6 +292,7 @@ mod tests {
             ("net_af_packet0,iface=", "needs iface=NAME"),
             ("net_tap0,,iface=a", "empty argument"),
             ("net_tap0 iface=a", "separated by commas"),
+            ("net_tap,iface=t0", "write net_tap0,iface=t0"),
             ("net_memif0,role=server,socket=memif.sock", "absolute path"),
         ] {
             let error = text.parse::<Vdev>().expect_err(text);
@@ -349,25 +313,26 @@ mod tests {
     }
 
     #[test]
-    fn mtu_and_queues_shape_the_arguments() {
-        let fit = |text: &str, mtu, queues| {
-            text.parse::<Vdev>().and_then(|v| v.fit(mtu, queues)).map(|v| v.to_string())
-        };
-        let af = "net_af_packet0,iface=veth0";
-        assert_eq!(fit(af, 1500, 1), Ok(af.into()));
-        assert_eq!(fit(af, 9000, 1), Ok(format!("{af},blocksz=16384,framesz=16384")));
-        assert_eq!(fit(af, 1500, 2), Ok(format!("{af},qpairs=2")));
-        let given = format!("{af},blocksz=32768,framesz=32768");
-        assert_eq!(fit(&given, 9000, 1), Ok(given));
+    fn mtu_and_queues_are_held_against_the_driver() {
+        let check =
+            |text: &str, mtu, queues| text.parse::<Vdev>().and_then(|v| v.check(mtu, queues));
+        for (text, mtu, queues) in [
+            ("net_af_packet0,iface=veth0", 9000, 2),
+            ("net_af_packet0,iface=veth0,qpairs=2", 1500, 2),
+            ("net_af_xdp0,iface=veth0", 3542, 1),
+            ("net_tap0", 1500, 1),
+            ("net_memif0", 9216, 4),
+        ] {
+            assert_eq!(check(text, mtu, queues), Ok(()), "{text}");
+        }
         for (text, mtu, queues, what) in [
             ("net_tap0", 1501, 1, "at most 1500"),
             ("net_af_xdp0,iface=veth0", 9000, 1, "at most 3542"),
-            ("net_af_packet0,iface=a,framesz=4096", 9000, 1, "too small"),
-            ("net_af_packet0,iface=a,framesz=16384", 9000, 1, "larger than blocksz"),
-            ("net_af_packet0,iface=a,qpairs=4", 1500, 2, "contradicts"),
+            ("net_af_packet0,iface=a,qpairs=4", 1500, 2, "contradicts queues = 2"),
+            ("net_af_xdp0,iface=a,queue_count=1", 1500, 2, "contradicts queues = 2"),
             ("net_af_packet0,iface=a,qpairs=x", 1500, 1, "is not a number"),
         ] {
-            let error = fit(text, mtu, queues).expect_err(text);
+            let error = check(text, mtu, queues).expect_err(text);
             assert!(error.contains(what), "{text}: {error}");
         }
     }

@@ -27,9 +27,12 @@
 
 mod address;
 mod apps;
+mod cores;
 mod device;
 mod file;
 mod flags;
+mod ports;
+mod process;
 mod raw;
 mod resolve;
 mod units;
@@ -110,6 +113,8 @@ pub struct Dataplane {
     pub control: bool,
     /// Buffers in the pool of each worker.
     pub buffers: u32,
+    /// Bytes of data that each of them holds, headroom not counted: a whole frame.
+    pub data_room_bytes: u32,
 }
 
 /// A port.

@@ -48,6 +48,7 @@ fn a_short_file_gets_defaults() {
             stop_limit: Duration::from_secs(5),
             control: true,
             buffers: 65_536,
+            data_room_bytes: 2048,
         }
     );
     assert_eq!(s.limits, Limits::default());
@@ -108,14 +109,12 @@ fn a_full_file_is_understood() {
     assert_eq!(s.instance, "a.b-1");
     assert_eq!(s.dataplane.stop_limit, Duration::from_millis(250));
     assert_eq!((s.dataplane.buffers, s.dataplane.control), (4096, false));
+    assert_eq!(s.dataplane.data_room_bytes, 9216, "a whole frame of 9000 bytes");
     assert_eq!(
         s.workers.iter().map(|w| (w.core, w.port, w.queue)).collect::<Vec<_>>(),
         [(2, 0, 0), (1, 0, 1), (0, 1, 0)]
     );
-    assert_eq!(
-        s.ports[0].device.to_string(),
-        "net_af_packet0,iface=veth0,blocksz=16384,framesz=16384,qpairs=2"
-    );
+    assert_eq!(s.ports[0].device.to_string(), "net_af_packet0,iface=veth0");
     assert_eq!(s.ports[0].rx_checksum, ChecksumPolicy::Trust);
     assert_eq!(s.ports[1].device.name(), "0000:03:00.1");
     assert_eq!(s.ports[1].gateway4, Some(Ipv4Addr::new(192, 0, 2, 6)));
@@ -826,7 +825,7 @@ proptest! {
         let _ = address::local_address(&text);
         let _ = text.parse::<DeviceSpec>();
         if let Ok(vdev) = text.parse::<Vdev>() {
-            let _ = vdev.fit(9000, 4);
+            let _ = (vdev.check(9000, 4), vdev.data_room());
         }
         let ours = [address::local_address("10.0.0.2/24").unwrap(), address::local_address("fd00::2/64").unwrap()];
         let _ = address::gateway(&text, &ours);
