@@ -176,6 +176,8 @@ pub struct Neighbors<F> {
     own: Vec<IpAddr>,
     gateways: Vec<IpAddr>,
     reachable: Duration,
+    /// The neighbour looked up last: most frames go to one, the gateway.
+    last: Option<ConnId>,
     /// Where the search for an entry to displace, or to age, goes on.
     hand: u32,
 }
@@ -201,6 +203,7 @@ impl<F> Neighbors<F> {
             own: own.to_vec(),
             gateways: gateways.to_vec(),
             reachable,
+            last: None,
             hand: 0,
         }
     }
@@ -234,7 +237,7 @@ impl<F> Neighbors<F> {
 
     /// Where to send a frame for the neighbour `addr`. Begins to resolve it if it is not known.
     pub fn resolve(&mut self, now: Instant, addr: IpAddr) -> Resolved {
-        let Some(&id) = self.index.get(&addr) else { return self.begin(now, addr) };
+        let Some(id) = self.find(addr) else { return self.begin(now, addr) };
         let Some(n) = self.entries.get_mut(id) else { return Resolved::Full };
         n.used = now;
         match n.state_at(now) {
@@ -276,7 +279,7 @@ impl<F> Neighbors<F> {
 
     /// The transport has made progress by way of `addr`: RFC 4861 section 7.3.1.
     pub fn confirm(&mut self, now: Instant, addr: IpAddr) {
-        let Some(&id) = self.index.get(&addr) else { return };
+        let Some(id) = self.find(addr) else { return };
         let Some(n) = self.entries.get_mut(id) else { return };
         // While two hardware addresses compete, segments that were under way prove nothing.
         let known = !matches!(n.state, NeighborState::Incomplete | NeighborState::Failed);
@@ -376,6 +379,15 @@ impl<F> Neighbors<F> {
             }
         }
         None
+    }
+
+    fn find(&mut self, addr: IpAddr) -> Option<ConnId> {
+        let last = self.last.filter(|&id| self.entries.get(id).is_some_and(|n| n.addr == addr));
+        if last.is_none() {
+            self.last = self.index.get(&addr).copied();
+            return self.last;
+        }
+        last
     }
 
     fn poll_ready(&mut self) -> Option<Action<F>> {

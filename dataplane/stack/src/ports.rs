@@ -17,8 +17,8 @@ use crate::isn::{SipKey, write_addr};
 
 /// Counters of the double hash.
 const COUNTERS: usize = 1 << 16;
-/// Steps of a counter are even and at most this much above two, so that the search keeps to one
-/// parity of ports and an observer cannot count our connections.
+/// A counter advances by two to this many times two at random: even, so that the search keeps to
+/// one parity of ports, and not countable for an observer.
 const STEP_NOISE: u32 = 8;
 
 /// No port is left towards this peer.
@@ -36,7 +36,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// A chooser for ports `range[0]..=range[1]`. Allocates 264 kB, and never again.
+    /// A chooser for ports `range[0]..=range[1]`. Allocates 270 kB, and never again.
     pub fn new(range: [u16; 2], random: &mut (impl Random + ?Sized)) -> Self {
         let key = SipKey::draw(random);
         // RFC 6056 section 3.3.4: the table begins with random values.
