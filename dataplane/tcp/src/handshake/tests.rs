@@ -807,3 +807,58 @@ proptest! {
         }
     }
 }
+
+/// The parent's part: what the checks decide becomes a connection or a reset.
+#[test]
+fn the_segment_that_completes_a_handshake_is_the_first_of_the_connection() {
+    let syn_ack = seg(SA, 0, 1).options(1400, 7).ts(50, 1000);
+    let request = seg(A, 1, 1).len(100).ts(50, 1000);
+    let request_fin = seg(FA, 1, 1).len(100).ts(50, 1000);
+    for (name, mut t, segment, kept, ack, state) in [
+        ("SYN-ACK", Talk::connect(), &syn_ack, 0, 1, State::Established),
+        ("final ACK with data", Talk::accept_ts(), &request, 100, 101, State::Established),
+        (
+            "final ACK with data and FIN",
+            Talk::accept_ts(),
+            &request_fin,
+            100,
+            102,
+            State::CloseWait,
+        ),
+    ] {
+        t.sent(0);
+        t.at(20);
+        let mut connection = match t.h.on_segment(&mut t.w.cx(), &segment.0, true) {
+            HandshakeInput::Established(connection) => connection,
+            other => panic!("{name}: {other:?}"),
+        };
+        let disposition = connection.on_segments(&mut t.w.cx(), &segment.0);
+        let stored = match disposition {
+            crate::Disposition::Keep(keep) => keep.len,
+            crate::Disposition::Done => 0,
+            crate::Disposition::Drop(reason) => panic!("{name}: {reason:?}"),
+        };
+        assert_eq!((stored, connection.state()), (kept, state), "{name}");
+        let plan = connection.poll_transmit(&mut t.w.cx(), 10);
+        let plan = plan.unwrap_or_else(|| panic!("{name}: no acknowledgement"));
+        assert_eq!((plan.flags, plan.seq.get()), (A, ISS.wrapping_add(1)), "{name}");
+        assert_eq!(plan.ack.get(), IRS + ack, "{name}");
+        assert_eq!(plan.options.timestamps, Some((1020, 50)), "{name}");
+    }
+}
+
+#[test]
+fn a_wrong_acknowledgement_is_reset_with_its_own_number() {
+    for mut t in [Talk::connect(), Talk::accept()] {
+        t.sent(0);
+        let before = t.h.state();
+        match t.h.on_segment(&mut t.w.cx(), &seg(A, 1, 700).0, true) {
+            HandshakeInput::Reset(plan, DropReason::TcpAckUnsent) => {
+                assert_eq!((plan.flags, plan.kind), (R, PlanKind::Reset));
+                assert_eq!(plan.seq.get(), ISS.wrapping_add(700));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(t.h.state(), before, "the handshake goes on");
+    }
+}
