@@ -26,7 +26,10 @@ impl Connection {
             return;
         };
         let prior_packets = ext.recovery.log.packets_out();
-        let mut outcome = AckOutcome::default();
+        let mut outcome = AckOutcome {
+            prior_high_sacked: ext.recovery.log.high_sacked(),
+            ..AckOutcome::default()
+        };
         if advanced {
             self.warm.bytes_acked += u64::from(seg.ack.bytes_since(self.hot.snd_una));
             self.hot.snd_una = seg.ack;
@@ -218,6 +221,8 @@ impl Connection {
     /// RFC 6298 section 5.3, measured from when the head was sent.
     pub(super) fn arm_rto(&mut self, now: Instant, head_sent: Instant) {
         let at = (head_sent + self.hot.rto.get()).max(now + TIMER_MIN);
+        let since = self.ext.as_ref().and_then(|ext| ext.waiting_since);
+        let at = since.map_or(at, |since| self.limit_by_user_timeout(now, since, at));
         self.hot.timers.arm(Timer::Retransmit, at);
     }
 

@@ -84,7 +84,7 @@ impl Connection {
         ext.cc.on_rto(cx, in_flight, timeout.fresh);
         self.hot.rto = rto.double(cx.params);
         self.hot.flags.set(Flags::RTO_UNSENT);
-        let at = self.limit_by_user_timeout(now, since, self.hot.rto.get());
+        let at = self.limit_by_user_timeout(now, since, now + self.hot.rto.get());
         self.hot.timers.arm(Timer::Retransmit, at);
     }
 
@@ -106,9 +106,13 @@ impl Connection {
         (ms != 0).then(|| Duration::from_millis(u64::from(ms)))
     }
 
-    /// A timer of `delay`, but not beyond the moment at which the user timeout ends it all.
-    fn limit_by_user_timeout(&self, now: Instant, since: Instant, delay: Duration) -> Instant {
-        let at = now + delay;
+    /// A deadline, but not beyond the moment at which the user timeout ends it all.
+    pub(super) fn limit_by_user_timeout(
+        &self,
+        now: Instant,
+        since: Instant,
+        at: Instant,
+    ) -> Instant {
         match self.user_timeout() {
             Some(limit) => at.min((since + limit).max(now + Duration::from_millis(1))),
             None => at,
@@ -129,7 +133,8 @@ impl Connection {
         }
         if !self.hot.timers.is_armed(Timer::Retransmit) {
             let since = self.ext.as_ref().and_then(|ext| ext.waiting_since).unwrap_or(cx.now);
-            let at = self.limit_by_user_timeout(cx.now, since, self.persist_delay(cx.params));
+            let at =
+                self.limit_by_user_timeout(cx.now, since, cx.now + self.persist_delay(cx.params));
             self.hot.timers.arm(Timer::Retransmit, at);
         }
     }

@@ -87,6 +87,8 @@ impl Record {
 /// What an acknowledgement did to the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckOutcome {
+    /// End of the highest range selectively acknowledged before this acknowledgement.
+    pub(crate) prior_high_sacked: Option<SeqNum>,
     /// Segments acknowledged cumulatively.
     pub(crate) acked: u32,
     /// Segments selectively acknowledged for the first time.
@@ -194,7 +196,6 @@ impl TransmitLog {
 
     /// Everything before `una` is acknowledged.
     pub(crate) fn ack_to(&mut self, una: SeqNum, out: &mut AckOutcome) {
-        let high_sacked = self.high_sacked();
         while let Some(head) = self.records.front().copied() {
             if una.at_or_before(head.start) {
                 break;
@@ -206,7 +207,7 @@ impl TransmitLog {
             } else {
                 (una.bytes_since(head.start) / size).min(head.segs() - 1)
             };
-            self.count_acked(&head, segs, high_sacked, out);
+            self.count_acked(&head, segs, out);
             if whole {
                 self.records.pop_front();
                 continue;
@@ -217,13 +218,7 @@ impl TransmitLog {
     }
 
     /// Book `segs` segments from the front of `head` as acknowledged.
-    fn count_acked(
-        &mut self,
-        head: &Record,
-        segs: u32,
-        high_sacked: Option<SeqNum>,
-        out: &mut AckOutcome,
-    ) {
+    fn count_acked(&mut self, head: &Record, segs: u32, out: &mut AckOutcome) {
         if segs == 0 {
             return;
         }
@@ -234,7 +229,8 @@ impl TransmitLog {
             self.sacked_out -= segs;
         } else {
             out.delivered += segs;
-            if !marks.has(Marks::EVER_RETRANS) && high_sacked.is_some_and(|h| head.start.before(h))
+            if !marks.has(Marks::EVER_RETRANS)
+                && out.prior_high_sacked.is_some_and(|h| head.start.before(h))
             {
                 let lowest = out.reordered.map_or(head.start, |r| r.earlier(head.start));
                 out.reordered = Some(lowest);
@@ -273,7 +269,6 @@ impl TransmitLog {
 
     /// The peer holds `block`, which lies between `snd_una` and `snd_nxt`.
     pub(crate) fn on_sack(&mut self, block: SeqRange, out: &mut AckOutcome) {
-        let high_sacked = self.high_sacked();
         let first = self.find(block.start());
         let mut index = first;
         while let Some(record) = self.records.get(index).copied() {
@@ -299,13 +294,13 @@ impl TransmitLog {
                 out.refused = true;
                 break;
             }
-            self.mark_sacked(index, high_sacked, out);
+            self.mark_sacked(index, out);
             index += 1;
         }
         self.merge_sacked(first.saturating_sub(1), index);
     }
 
-    fn mark_sacked(&mut self, index: usize, high_sacked: Option<SeqNum>, out: &mut AckOutcome) {
+    fn mark_sacked(&mut self, index: usize, out: &mut AckOutcome) {
         let any_sacked = self.sacked_out > 0;
         let Some(record) = self.records.get_mut(index) else { return };
         let segs = record.segs();
@@ -319,7 +314,7 @@ impl TransmitLog {
         out.retrans_acked |= marks.has(Marks::EVER_RETRANS);
         if !marks.has(Marks::EVER_RETRANS) {
             out.sack_sent.get_or_insert(record.sent);
-            if high_sacked.is_some_and(|h| record.start.before(h)) {
+            if out.prior_high_sacked.is_some_and(|h| record.start.before(h)) {
                 out.reordered =
                     Some(out.reordered.map_or(record.start, |r| r.earlier(record.start)));
             }
@@ -558,10 +553,12 @@ impl TransmitLog {
         loop {
             let record = self.records.get(index)?;
             if record.marks.has(Marks::SACKED) {
-                above = above.saturating_add(record.segs());
-                if above >= threshold {
-                    return Some(record.start);
+                let segs = record.segs();
+                if above.saturating_add(segs) >= threshold {
+                    let below = segs - (threshold - above).clamp(1, segs);
+                    return Some(record.start.add(below * u32::from(record.seg_size.max(1))));
                 }
+                above += segs;
             }
             index = index.checked_sub(1)?;
         }

@@ -18,14 +18,19 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// The window to offer, a multiple of the scale's unit. Never moves the right edge back, never
-    /// offers a silly window (RFC 9293 section 3.8.6.2.2).
+    /// The window to offer, a multiple of the scale's unit. Never takes an offer back, never offers a
+    /// silly window (RFC 9293 section 3.8.6.2.2).
+    ///
+    /// What was offered stays open in [`crate::Connection`] to the byte; what the header can say of it
+    /// is rounded down when the edge is to stay where it is (RFC 7323 section 2.4 describes that to
+    /// senders). Rounding up would let the edge creep by up to a unit with each acknowledgement, so
+    /// that small segments to a reader that does not read would never close the window.
     pub(crate) fn select(&self) -> u32 {
         let unit = 1u32 << self.wscale;
         let cap = 0xffff_u32 << self.wscale;
         let limit = self.current.saturating_add(self.room) & !(unit - 1);
         let wanted = self.wanted(unit).min(cap).min(limit);
-        if wanted < self.current { round_up(self.current, unit).min(cap) } else { wanted }
+        if wanted < self.current { (self.current & !(unit - 1)).min(cap) } else { wanted }
     }
 
     fn wanted(&self, unit: u32) -> u32 {
@@ -69,12 +74,12 @@ mod tests {
         let rows: &[(&str, Offer, u32)] = &[
             ("all free", base, 65536),
             ("rounded up to the unit", Offer { queued: 100, ..base }, 65536),
-            ("never back", Offer { queued: 60000, current: 40000, ..base }, 40064),
+            ("never back", Offer { queued: 60000, current: 40000, ..base }, 39936),
             ("silly: below a sixteenth", Offer { queued: 62000, ..base }, 0),
             ("a sixteenth is not silly", Offer { queued: 61440, ..base }, 4096),
             ("silly: below a segment", Offer { queued: 61440, rcv_mss: 8948, ..base }, 0),
             ("room is respected", Offer { current: 1000, room: 5000, ..base }, 5888),
-            ("no room: as it was, in whole units", Offer { current: 1000, room: 0, ..base }, 1024),
+            ("no room: as it was, in whole units", Offer { current: 1000, room: 0, ..base }, 896),
             ("unscaled: whole segments", Offer { wscale: 0, ..base }, 64240),
             (
                 "unscaled: left alone when it moves less than a segment",
@@ -106,8 +111,8 @@ mod tests {
             };
             let window = offer.select();
             let unit = 1 << wscale;
-            assert!(window >= offer.current, "{offer:?}");
-            assert!(window < offer.current + offer.room + unit, "{offer:?}");
+            assert!(window + unit > offer.current, "{offer:?}");
+            assert!(window <= offer.current + offer.room, "{offer:?}");
             assert!(window <= 0xffff << wscale && window.is_multiple_of(unit), "{offer:?}");
         }
     }
