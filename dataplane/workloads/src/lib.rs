@@ -18,3 +18,6 @@ pub mod echo;
 pub mod iperf;
 
 pub use bundle::{APPS_MAX, Bundle};
+
+#[cfg(test)]
+mod fake;

@@ -13,7 +13,7 @@ use super::control::{
     self, Control, Cookie, Input, RESULTS_MAX_BYTES, State, cookie_text, new_cookie,
 };
 use super::host::Host;
-use super::measure::Measurement;
+use super::measure::{EndReached, Measurement};
 use super::outbox::{Outbox, RETRY};
 use super::params::Params;
 use super::report::{ControlInfo, Report, ServerOutput, Side};
@@ -24,6 +24,10 @@ use super::results::Results;
 pub(crate) const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// Longest wait for the server's next word outside of the test itself.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// After the last byte or block (`-n`, `-k`) this is how often we look whether it has arrived, …
+const DELIVERY_POLL: Duration = Duration::from_millis(1);
+/// … and how long at most.
+const DELIVERY_LIMIT: Duration = Duration::from_secs(30);
 /// Longest wait for the server to close after we said goodbye.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -117,6 +121,8 @@ pub struct Client {
     measurement: Option<Measurement>,
     /// When the present phase is given up.
     deadline: Instant,
+    /// When TCP took the last byte or block.
+    all_sent_at: Option<Instant>,
     results: Option<Results>,
     outbox: Outbox,
     exit: Option<u8>,
@@ -136,6 +142,7 @@ impl Client {
             opening: None,
             measurement: None,
             deadline: Instant::FAR_FUTURE,
+            all_sent_at: None,
             results: None,
             outbox: Outbox::default(),
             exit: None,
@@ -374,6 +381,19 @@ impl Client {
         self.open_next(io);
     }
 
+    /// Whether the test is to end now.
+    fn is_at_end(&mut self, io: &mut dyn Io) -> bool {
+        let Some(m) = &self.measurement else { return false };
+        match m.end_reached(io.now()) {
+            EndReached::No => false,
+            EndReached::Now => true,
+            EndReached::OnceDelivered => {
+                let since = *self.all_sent_at.get_or_insert(io.now());
+                m.is_delivered(io) || since + DELIVERY_LIMIT <= io.now()
+            }
+        }
+    }
+
     /// The end condition is met.
     fn end_test(&mut self, io: &mut dyn Io) {
         self.finish_measurement(io);
@@ -454,8 +474,13 @@ impl Client {
             io.shutdown(control.conn);
         }
         let end = io.recv(control.conn, &mut |bytes| bytes.len()).is_none_or(|r| r.end);
-        if end || self.deadline <= io.now() {
-            io.close(control.conn);
+        let late = self.deadline <= io.now();
+        if end || late {
+            if late {
+                io.abort(control.conn);
+            } else {
+                io.close(control.conn);
+            }
             self.control = None;
             self.enter(io, Phase::Over, None);
         }
@@ -556,10 +581,11 @@ impl Client {
         if self.phase == Phase::Running
             && let Some(m) = &self.measurement
         {
-            if m.end_reached(now) {
+            let fault = m.fault(now);
+            if self.is_at_end(io) {
                 return self.end_test(io);
             }
-            if let Some(code) = m.fault(now) {
+            if let Some(code) = fault {
                 return self.fail(io, Failure::new(code));
             }
         }
@@ -606,7 +632,8 @@ impl Client {
             }
         }
         if self.phase == Phase::Running {
-            next = next.min(io.now() + HOUSEKEEPING);
+            let look = if self.all_sent_at.is_some() { DELIVERY_POLL } else { HOUSEKEEPING };
+            next = next.min(io.now() + look);
         }
         self.alarm.set(io, next);
     }
@@ -615,8 +642,10 @@ impl Client {
     fn on_data(&mut self, io: &mut dyn Io, conn: ConnId) {
         let Some(m) = &mut self.measurement else { return };
         let wake = m.on_stream(io, conn);
-        if m.ends_by_amount() && self.phase == Phase::Running && m.end_reached(io.now()) {
-            self.end_test(io);
+        if m.ends_by_amount() && self.phase == Phase::Running && self.all_sent_at.is_none() {
+            if self.is_at_end(io) {
+                self.end_test(io);
+            }
             self.settle(io);
         } else if let Some(at) = wake {
             self.alarm.at_most(io, at);

@@ -33,6 +33,18 @@ enum Phase {
     Ended,
 }
 
+/// What the end condition says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndReached {
+    /// Go on.
+    No,
+    /// End the test.
+    Now,
+    /// TCP has taken the last byte or block. The word about the end travels on another connection
+    /// and would overtake it, so it waits until the peer has it all.
+    OnceDelivered,
+}
+
 /// One test on one side.
 #[derive(Debug)]
 pub(crate) struct Measurement {
@@ -305,21 +317,28 @@ impl Measurement {
     }
 
     /// Whether the client's end condition is met.
-    pub(crate) fn end_reached(&self, now: Instant) -> bool {
+    pub(crate) fn end_reached(&self, now: Instant) -> EndReached {
         if self.phase != Phase::Running || self.omit_until.is_some() {
-            return false;
+            return EndReached::No;
         }
-        if self.time_up().is_some_and(|at| at <= now) {
-            return true;
+        if self.time_up().is_some_and(|at| at <= now) || self.amount_reached(false) {
+            return EndReached::Now;
         }
-        [true, false].into_iter().any(|sender| {
-            let streams = || self.streams.iter().filter(move |s| s.info.sender == sender);
-            let bytes = streams().fold(0u64, |sum, s| sum.saturating_add(s.bytes));
-            let blocks =
-                streams().fold(0u64, |sum, s| sum.saturating_add(s.blocks(self.params.len)));
-            (self.params.num > 0 && bytes >= self.params.num)
-                || (self.params.blockcount > 0 && blocks >= self.params.blockcount)
-        })
+        if self.amount_reached(true) { EndReached::OnceDelivered } else { EndReached::No }
+    }
+
+    fn amount_reached(&self, sender: bool) -> bool {
+        let streams = || self.streams.iter().filter(|s| s.info.sender == sender);
+        let bytes = streams().fold(0u64, |sum, s| sum.saturating_add(s.bytes));
+        let blocks = streams().fold(0u64, |sum, s| sum.saturating_add(s.blocks(self.params.len)));
+        (self.params.num > 0 && bytes >= self.params.num)
+            || (self.params.blockcount > 0 && blocks >= self.params.blockcount)
+    }
+
+    /// The peer's TCP has acknowledged all that was sent.
+    pub(crate) fn is_delivered(&self, io: &dyn Io) -> bool {
+        let mut infos = self.streams.iter().filter(|s| s.info.sender && s.closed_at.is_none());
+        infos.all(|s| io.info(s.conn).is_none_or(|i| i.unacked == 0 && i.notsent_bytes == 0))
     }
 
     /// The end: a last look, the rest of the interval, and from now on nothing counts.

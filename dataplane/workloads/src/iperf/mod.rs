@@ -12,9 +12,10 @@
 //!
 //! Choices where the original leaves room:
 //! - A test ends as soon as its end condition is reached, not at the next interval. `-n` sends
-//!   exactly that many bytes, so the last block may be cut.
+//!   exactly that many bytes, so the last block may be cut, and a sender with `-n` or `-k` waits
+//!   until all of it has been acknowledged: the receiver's figure is then the whole amount.
 //! - Bytes count as sent when TCP takes them, as in the original, so what is still queued when a
-//!   test ends is missing from the receiver's figure.
+//!   test ends by time is missing from the receiver's figure.
 //! - UDP (`-u`), SCTP and MPTCP are refused with codes 13, 18 and 13; authentication with 142.
 //! - TOS, flow label, affinity and fair-queueing rate of a peer are accepted and ignored with a
 //!   warning: the stack has no such options.
@@ -36,6 +37,9 @@ mod results;
 mod server;
 mod stream;
 pub mod text;
+
+#[cfg(test)]
+mod tests;
 
 pub use client::{Client, ClientConfig};
 pub use code::{Code, Failure};

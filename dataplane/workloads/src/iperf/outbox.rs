@@ -34,12 +34,7 @@ impl Outbox {
 
     /// Try again to hand out what is kept.
     pub(crate) fn flush(&mut self, io: &mut dyn Io) {
-        if self.lost > 0 && self.queue.len() < QUEUE_MAX / 2 {
-            let text = format!("{} reports were lost: output does not keep up", self.lost);
-            self.lost = 0;
-            self.queue.push_back(Report::Warning(text));
-        }
-        while let Some(report) = self.queue.pop_front() {
+        while let Some(report) = self.next() {
             let Err(back) = io.publish(Box::new(report) as Message) else { continue };
             // It is what we have just boxed, so this always finds it.
             if let Ok(report) = back.downcast::<Report>() {
@@ -47,6 +42,16 @@ impl Outbox {
             }
             return;
         }
+    }
+
+    /// The next report; said in between: that some are missing.
+    fn next(&mut self) -> Option<Report> {
+        if self.lost > 0 && self.queue.len() < QUEUE_MAX / 2 {
+            let text = format!("{} reports were lost: output does not keep up", self.lost);
+            self.lost = 0;
+            return Some(Report::Warning(text));
+        }
+        self.queue.pop_front()
     }
 
     /// Something waits for another attempt.
