@@ -48,6 +48,9 @@ impl ParamsTable {
 const WINDOW_SHARE_OF_BUFFER: u32 = 2;
 /// Share of the pool that stays free for the device's receive ring.
 const RESERVE_SHARE_OF_POOL: u32 = 8;
+/// Share of the pool beyond that which payload of ours must not touch: data that waits for the peer
+/// would otherwise keep the acknowledgements of it, which come with the peer's data, from being taken.
+const RECEIVE_SHARE_OF_POOL: u32 = 4;
 /// Turns between two looks at the pool, which may cost a microsecond.
 const TURNS_PER_BUFFER_SAMPLE: u32 = 16;
 
@@ -205,7 +208,7 @@ impl Env {
     /// Whether payload of ours may take another buffer: received frames need some, too.
     #[inline]
     pub(crate) const fn may_take_payload_buffer(&self) -> bool {
-        self.memory.spare() > 0
+        self.memory.spare() > self.memory.buffers.total / RECEIVE_SHARE_OF_POOL
     }
 }
 

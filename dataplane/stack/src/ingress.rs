@@ -363,6 +363,7 @@ impl<D: Device> Core<D> {
     fn on_packet(&mut self, mut packet: Packet<D::Frame>) -> Result<(), DropReason> {
         match packet.protocol {
             protocol::TCP => {
+                self.env.tcp.in_segs += 1;
                 let parsed = match self.parse_tcp(&packet) {
                     Err(DropReason::MbufSplit) => {
                         packet.frame = self.linearise(packet.frame)?;

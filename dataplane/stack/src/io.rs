@@ -135,9 +135,11 @@ impl<D: Device> Io for Core<D> {
             return Err(SendError::Closed);
         }
         let params = conn.params;
-        // The engine says by itself whether anything can be sent at all.
-        connection.send(&mut env.cx(params), 0, more)?;
         let room = connection.send_room(&env.cx(params)) as usize;
+        if room == 0 {
+            // The engine says whether this is for now or for ever.
+            connection.send(&mut env.cx(params), 0, more)?;
+        }
         let offered = data.get(..data.len().min(room)).unwrap_or(data);
         let write_seq = connection.write_seq();
         let place = AppendPlace {

@@ -52,6 +52,9 @@ pub mod reassembly;
 pub mod route;
 pub mod wheel;
 
+#[cfg(test)]
+mod tests;
+
 pub use app::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv};
 pub use command::{Command, ConnRow, Outgoing, Snapshot, Turn};
 pub use counters::StackCounters;

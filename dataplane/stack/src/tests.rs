@@ -1,0 +1,7 @@
+//! A whole stack on a device in memory, in virtual time.
+
+mod control;
+mod fixture;
+mod hostile;
+mod link;
+mod transfer;

@@ -1,0 +1,752 @@
+//! Handshakes, ports, resets, and what strangers send.
+
+use std::vec;
+use std::vec::Vec;
+
+use base::mem::MemConfig;
+use base::{Checksum, ConnId, Device, DropReason, Frame, RxMeta, TcpFlags};
+use core::net::SocketAddr;
+use core::time::Duration;
+use tcp::{CloseReason, ConnOptions};
+use wire::icmpv4::{self, Icmpv4Error};
+use wire::{Mac, protocol};
+
+use super::fixture::*;
+use crate::{AppEvent, ChecksumPolicy, Command, ConnectError, Outgoing, StackParams};
+
+const SYN: TcpFlags = TcpFlags::SYN;
+const ACK: TcpFlags = TcpFlags::ACK;
+const RST: TcpFlags = TcpFlags::RST;
+const FIN: TcpFlags = TcpFlags::FIN;
+
+fn syn(seq: u32) -> Tcp {
+    let mut s = seg(SYN, seq, 0);
+    s.fields.options.mss = Some(1460);
+    s
+}
+
+/// A host that knows its peer.
+fn host() -> Host {
+    let mut host = Host::new();
+    host.introduce_peer();
+    host
+}
+
+/// Open a connection from the peer's port 1000 and return our initial sequence number.
+fn open(host: &mut Host) -> u32 {
+    let sent = tcp_of(&host.give(&syn(100).frame()));
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].tcp.flags, SYN | ACK);
+    assert_eq!(sent[0].tcp.ack, 101);
+    let iss = sent[0].tcp.seq;
+    host.give(&seg(ACK, 101, iss.wrapping_add(1)).frame());
+    iss
+}
+
+fn accepted(host: &Host) -> Vec<ConnId> {
+    let events = host.events.borrow();
+    let conn = |e: &AppEvent| match e {
+        AppEvent::Accepted { conn, .. } => Some(*conn),
+        _ => None,
+    };
+    events.iter().filter_map(conn).collect()
+}
+
+fn closed(host: &Host) -> Vec<CloseReason> {
+    let events = host.events.borrow();
+    let reason = |e: &AppEvent| match e {
+        AppEvent::Closed { reason, .. } => Some(*reason),
+        _ => None,
+    };
+    events.iter().filter_map(reason).collect()
+}
+
+#[test]
+fn h7_padding_is_not_payload() {
+    let mut host = host();
+    let iss = open(&mut host);
+    let mut frame = seg(ACK, 101, iss.wrapping_add(1)).frame();
+    frame.resize(60, 0xee);
+    host.give(&frame);
+    let conn = accepted(&host)[0];
+    assert_eq!(host.stack.io().readable(conn), 0);
+    let mut frame = seg(ACK, 101, iss.wrapping_add(1)).data(b"hi").frame();
+    frame.resize(60, 0xee);
+    host.give(&frame);
+    assert_eq!(host.stack.io().readable(conn), 2);
+}
+
+#[test]
+fn a_scan_of_closed_ports_is_answered_with_resets_and_costs_nothing() {
+    for v6 in [false, true] {
+        let mut host = host();
+        for port in 1..2000_u16 {
+            if port == 80 {
+                continue;
+            }
+            let probe = syn(7).ports(999, port);
+            let probe = if v6 { probe.v6() } else { probe };
+            let sent = tcp_of(&host.give(&probe.frame()));
+            assert_eq!(sent.len(), 1, "port {port}");
+            assert_eq!(sent[0].tcp.flags, RST | ACK);
+            assert_eq!((sent[0].tcp.seq, sent[0].tcp.ack), (0, 8));
+            assert_eq!((sent[0].tcp.src_port, sent[0].to), (port, Mac(PEER_MAC)));
+        }
+        assert_eq!(host.stack.table(), [0, 0, 0]);
+        assert_eq!(host.drops(DropReason::TcpNoSocket), 1998);
+        assert_eq!(host.stack.tcp_counters().out_rsts, 1998);
+        // A reset is never answered.
+        assert!(host.give(&seg(RST, 7, 0).ports(999, 7).frame()).is_empty());
+        host.assert_balanced();
+    }
+}
+
+#[test]
+fn resets_are_bounded_in_each_turn() {
+    let mut host = host();
+    for i in 0..300_u16 {
+        let frame = syn(7).ports(i + 1, 7).frame();
+        assert!(host.stack.device_mut().deliver(&frame));
+    }
+    let mut answers = 0;
+    for _ in 0..10 {
+        host.turn();
+        let sent = tcp_of(&host.sent()).len();
+        assert!(sent <= 64);
+        answers += sent;
+    }
+    assert!(answers > 0);
+    host.assert_balanced();
+}
+
+#[test]
+fn h58_wrong_checksums_are_seen_whatever_the_device_says() {
+    let mut host = host();
+    let good = syn(5).frame();
+    let mut bad = good.clone();
+    bad[40] ^= 1;
+    let deliver = |host: &mut Host, frame: &[u8], l4_checksum| {
+        let mut chain = host.chain(frame, &[]);
+        chain.set_rx_meta(RxMeta { l4_checksum, ..RxMeta::default() });
+        host.stack.device_mut().deliver_frame(chain);
+        host.turn();
+        tcp_of(&host.sent()).len()
+    };
+    assert_eq!(deliver(&mut host, &bad, Checksum::Unknown), 0);
+    assert_eq!(deliver(&mut host, &bad, Checksum::Bad), 0);
+    assert_eq!(host.drops(DropReason::TcpChecksum), 2);
+    assert_eq!(host.stack.tcp_counters().in_csum_errors, 2);
+    // H133: "bad" is verified again before anything is dropped.
+    assert_eq!(deliver(&mut host, &good, Checksum::Bad), 1);
+    assert_eq!(deliver(&mut host, &bad, Checksum::Good), 0, "another sequence number: a challenge");
+}
+
+#[test]
+fn a_link_that_leaves_checksums_out_is_reported_once() {
+    let mut host = Host::new();
+    let mut frame = syn(5).frame();
+    frame[50..52].copy_from_slice(&[0, 0]);
+    for _ in 0..100 {
+        host.give(&frame);
+    }
+    let traps = host.outgoing.iter().filter(|o| matches!(o, Outgoing::ChecksumTrap)).count();
+    assert_eq!(traps, 1);
+    // Policy `Trust` is the way out.
+    let mut config = stack_config(1, 1500);
+    config.rx_checksum = ChecksumPolicy::Trust;
+    let mut host = Host::with(mem_config(), config, StackParams::default(), |_, _| {});
+    assert_eq!(tcp_of(&host.give(&frame)).len(), 1);
+}
+
+#[test]
+fn h72_data_in_a_syn_are_not_taken() {
+    let mut host = host();
+    let sent = tcp_of(&host.give(&syn(100).data(b"early").frame()));
+    assert_eq!(sent[0].tcp.ack, 101);
+    let iss = sent[0].tcp.seq;
+    host.give(&seg(ACK, 101, iss.wrapping_add(1)).frame());
+    let conn = accepted(&host)[0];
+    assert_eq!(host.stack.io().readable(conn), 0);
+}
+
+#[test]
+fn h73_a_repeated_syn_gets_the_same_answer() {
+    let mut host = host();
+    let first = tcp_of(&host.give(&syn(100).frame()));
+    let iss = first[0].tcp.seq;
+    for _ in 0..3 {
+        for again in tcp_of(&host.give(&syn(100).frame())) {
+            assert_eq!((again.tcp.seq, again.tcp.ack, again.tcp.flags), (iss, 101, SYN | ACK));
+        }
+    }
+    assert_eq!(host.stack.table(), [0, 1, 0]);
+    host.give(&seg(ACK, 101, iss.wrapping_add(1)).frame());
+    assert_eq!(host.stack.table(), [1, 0, 0]);
+}
+
+#[test]
+fn h75_a_reset_frees_the_slot_at_once() {
+    let script = |io: &mut dyn crate::Io, e: &AppEvent| {
+        if matches!(e, AppEvent::Start) {
+            io.listen(None, 80, 1, &ConnOptions::default()).unwrap();
+        }
+    };
+    let mut host = Host::with(mem_config(), stack_config(1, 1500), StackParams::default(), script);
+    host.introduce_peer();
+    for i in 0..5 {
+        let sent = tcp_of(&host.give(&syn(100).ports(1000 + i, 80).frame()));
+        assert_eq!(sent.len(), 1, "round {i}");
+        // The backlog is full now.
+        assert!(tcp_of(&host.give(&syn(1).ports(2000, 80).frame())).is_empty());
+        host.give(&seg(RST, 101, 0).ports(1000 + i, 80).frame());
+        assert_eq!(host.stack.table(), [0, 0, 0]);
+    }
+    assert!(closed(&host).is_empty(), "nobody has heard of them");
+}
+
+#[test]
+fn h76_a_full_accept_queue_keeps_the_handshake() {
+    // Final acknowledgements of more connections than the backlog come in one burst.
+    let script = |io: &mut dyn crate::Io, e: &AppEvent| {
+        if matches!(e, AppEvent::Start) {
+            io.listen(None, 80, 4, &ConnOptions::default()).unwrap();
+        }
+    };
+    let mut host = Host::with(mem_config(), stack_config(1, 1500), StackParams::default(), script);
+    host.introduce_peer();
+    let mut finals = Vec::new();
+    for port in 1000..1004 {
+        let sent = tcp_of(&host.give(&syn(100).ports(port, 80).frame()));
+        finals.push(seg(ACK, 101, sent[0].tcp.seq.wrapping_add(1)).ports(port, 80).frame());
+    }
+    for frame in &finals {
+        assert!(host.stack.device_mut().deliver(frame));
+    }
+    // A fifth SYN in the same burst finds the queue of established ones full.
+    assert!(host.stack.device_mut().deliver(&syn(100).ports(1004, 80).frame()));
+    host.turn();
+    assert_eq!(accepted(&host).len(), 4);
+    assert_eq!(host.drops(DropReason::ListenOverflow), 1);
+    assert_eq!(tcp_of(&host.give(&syn(100).ports(1004, 80).frame())).len(), 1, "and then room");
+}
+
+#[test]
+fn h77_data_complete_the_handshake() {
+    let mut host = host();
+    let sent = tcp_of(&host.give(&syn(100).frame()));
+    let iss = sent[0].tcp.seq;
+    let push = ACK | TcpFlags::PSH;
+    host.give(&seg(push, 101, iss.wrapping_add(1)).data(b"hello").frame());
+    let conn = accepted(&host)[0];
+    let mut got = Vec::new();
+    let taken = host.stack.io().recv(conn, &mut |bytes| {
+        got.extend_from_slice(bytes);
+        bytes.len()
+    });
+    assert_eq!((got.as_slice(), taken.unwrap().left), (&b"hello"[..], 0));
+}
+
+fn client(port: u16) -> Host {
+    let script = move |io: &mut dyn crate::Io, e: &AppEvent| {
+        if matches!(e, AppEvent::Start) {
+            io.connect(SocketAddr::from((PEER_IP, port)), Some(4000), &ConnOptions::default())
+                .unwrap();
+        }
+    };
+    let mut host = Host::with(mem_config(), stack_config(1, 1500), StackParams::default(), script);
+    // The SYN waits for the peer's address.
+    host.stack.device_mut().deliver(&arp_request(PEER_MAC, PEER_IP, OUR_IP));
+    host
+}
+
+/// Run the first turns of a client and return its SYN.
+fn first_syn(host: &mut Host) -> Sent {
+    host.turn();
+    let sent = tcp_of(&host.sent());
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].tcp.flags, SYN);
+    sent[0].clone()
+}
+
+#[test]
+fn h78_h79_wrong_answers_to_our_syn() {
+    let mut host = client(9);
+    let ours = first_syn(&mut host);
+    let answer = |flags, seq, ack| seg(flags, seq, ack).ports(9, 4000).frame();
+    let right = ours.tcp.seq.wrapping_add(1);
+    let sent = tcp_of(&host.give(&answer(SYN | ACK, 500, right.wrapping_add(7))));
+    assert_eq!((sent[0].tcp.flags, sent[0].tcp.seq), (RST, right.wrapping_add(7)));
+    for frame in [answer(RST | ACK, 0, right.wrapping_add(7)), answer(RST, 0, 0)] {
+        assert!(tcp_of(&host.give(&frame)).is_empty());
+    }
+    assert_eq!(host.stack.table(), [0, 1, 0]);
+    host.give(&answer(RST | ACK, 0, right));
+    assert_eq!(closed(&host), [CloseReason::Refused]);
+    assert_eq!(host.stack.table(), [0, 0, 0]);
+    host.assert_balanced();
+}
+
+#[test]
+fn h80_simultaneous_open() {
+    let mut host = client(9);
+    let ours = first_syn(&mut host);
+    let mut theirs = seg(SYN, 500, 0).ports(9, 4000);
+    theirs.fields.options.mss = Some(1460);
+    let sent = tcp_of(&host.give(&theirs.frame()));
+    assert_eq!((sent[0].tcp.flags, sent[0].tcp.ack), (SYN | ACK, 501));
+    let mut crossing = seg(SYN | ACK, 500, ours.tcp.seq.wrapping_add(1)).ports(9, 4000);
+    crossing.fields.options.mss = Some(1460);
+    host.give(&crossing.frame());
+    let connected = |e: &AppEvent| matches!(e, AppEvent::Connected { .. });
+    assert_eq!(host.events.borrow().iter().filter(|e| connected(e)).count(), 1);
+    assert_eq!(host.stack.table(), [1, 0, 0]);
+}
+
+#[test]
+fn a_syn_that_nobody_answers_times_out() {
+    let mut host = client(9);
+    first_syn(&mut host);
+    let sent = tcp_of(&host.run_for(Duration::from_secs(200)));
+    assert!((6..=12).contains(&sent.len()), "{} repetitions", sent.len());
+    assert_eq!(closed(&host), [CloseReason::TimedOut]);
+    host.assert_balanced();
+}
+
+#[test]
+fn an_unresolved_neighbour_holds_the_syn_back_and_loses_it_in_the_end() {
+    let script = |io: &mut dyn crate::Io, e: &AppEvent| {
+        if matches!(e, AppEvent::Start) {
+            let remote = SocketAddr::from(([10, 0, 0, 77], 9));
+            io.connect(remote, None, &ConnOptions::default()).unwrap();
+        }
+    };
+    let mut host = Host::with(mem_config(), stack_config(1, 1500), StackParams::default(), script);
+    let sent = host.run_for(Duration::from_secs(200));
+    assert!(tcp_of(&sent).is_empty());
+    assert!(sent.len() >= 3, "it was asked for");
+    assert_eq!(closed(&host), [CloseReason::TimedOut]);
+    assert!(host.drops(DropReason::NeighborFailed) > 0);
+    host.assert_balanced();
+}
+
+#[test]
+fn icmp_refuses_a_syn_but_not_a_connection() {
+    let unreachable = |code, packet: &[u8]| {
+        let mut body = vec![0; 600];
+        let len = icmpv4::emit_error(&mut body, Icmpv4Error::Unreachable(code), &packet[14..]);
+        body.truncate(len);
+        ip_frame(PEER_IP.into(), OUR_IP.into(), protocol::ICMP, &body)
+    };
+    let mut host = client(9);
+    host.turn();
+    let frames = host.sent();
+    let ours = frames.iter().find(|f| parse_sent(f).is_some()).unwrap().clone();
+    // A guess at the sequence number.
+    let mut forged = ours.clone();
+    forged[40] ^= 0x40;
+    host.give(&unreachable(3, &forged));
+    assert_eq!(host.drops(DropReason::IcmpSequence), 1);
+    assert_eq!(host.stack.counters().out_of_window_icmps, 1);
+    host.give(&unreachable(0, &ours));
+    assert!(closed(&host).is_empty(), "soft");
+    host.give(&unreachable(3, &ours));
+    assert_eq!(closed(&host).len(), 1);
+
+    let mut host = self::host();
+    open(&mut host);
+    let conn = accepted(&host)[0];
+    host.stack.io().send(conn, b"data", false).unwrap();
+    host.turn();
+    let data = host.sent().pop().unwrap();
+    host.give(&unreachable(3, &data));
+    assert!(closed(&host).is_empty());
+    assert_eq!(host.stack.table(), [1, 0, 0]);
+}
+
+#[test]
+fn packet_too_big_makes_segments_smaller() {
+    let mut host = host();
+    open(&mut host);
+    let conn = accepted(&host)[0];
+    host.stack.io().send(conn, &[1; 3000], false).unwrap();
+    host.turn();
+    let sent = host.sent();
+    assert_eq!(parse_sent(&sent[0]).unwrap().payload.len(), 1460);
+    let mut body = vec![0; 600];
+    let error = Icmpv4Error::FragmentationNeeded(1000);
+    let len = icmpv4::emit_error(&mut body, error, &sent[0][14..]);
+    body.truncate(len);
+    let answer = host.give(&ip_frame(PEER_IP.into(), OUR_IP.into(), protocol::ICMP, &body));
+    let again = tcp_of(&answer);
+    assert!(!again.is_empty());
+    assert!(again.iter().all(|s| s.payload.len() <= 960));
+    // The stored bytes are cut anew, across the old borders.
+    assert!(again.iter().all(|s| s.payload.iter().all(|b| *b == 1)));
+}
+
+#[test]
+fn h81_closing_a_listener_resets_what_is_half_open() {
+    let mut host = host();
+    let mut syn_acks = Vec::new();
+    for port in 1000..1010 {
+        syn_acks.extend(tcp_of(&host.give(&syn(100).ports(port, 80).frame())));
+    }
+    assert_eq!(host.stack.table(), [0, 10, 0]);
+    host.stack.io().close_listener(base::ListenerId(0));
+    host.turn();
+    let resets = tcp_of(&host.sent());
+    assert_eq!(resets.iter().filter(|s| s.tcp.flags.rst()).count(), 10);
+    assert_eq!(host.stack.table(), [0, 0, 0]);
+    let sent = tcp_of(&host.give(&seg(ACK, 101, syn_acks[0].tcp.seq.wrapping_add(1)).frame()));
+    assert_eq!(sent[0].tcp.flags, RST);
+    host.assert_balanced();
+}
+
+#[test]
+fn h82_h83_ports_run_out_and_ourselves_are_refused() {
+    let params = StackParams { local_port_range: [5000, 5003], ..StackParams::default() };
+    let mut host = Host::with(mem_config(), stack_config(1, 1500), params, |_, _| {});
+    host.introduce_peer();
+    let remote = SocketAddr::from((PEER_IP, 9));
+    let options = ConnOptions::default();
+    let mut ports = Vec::new();
+    for _ in 0..4 {
+        let conn = host.stack.io().connect(remote, None, &options).unwrap();
+        ports.push(host.stack.io().local_addr(conn).unwrap().port());
+    }
+    ports.sort_unstable();
+    assert_eq!(ports, [5000, 5001, 5002, 5003]);
+    let io = host.stack.io();
+    assert_eq!(io.connect(remote, None, &options), Err(ConnectError::PortsExhausted));
+    assert_eq!(io.connect(remote, Some(5001), &options), Err(ConnectError::PortsExhausted));
+    let other = SocketAddr::from((PEER_IP, 10));
+    assert!(io.connect(other, Some(5001), &options).is_ok(), "another peer, another tuple");
+    for (addr, error) in [
+        ("10.0.0.1:80", ConnectError::NoRoute),
+        ("224.0.0.1:80", ConnectError::Invalid),
+        ("255.255.255.255:80", ConnectError::Invalid),
+        ("0.0.0.0:80", ConnectError::Invalid),
+        ("10.0.0.2:0", ConnectError::Invalid),
+        ("[2001:db8::1]:80", ConnectError::NoRoute),
+    ] {
+        assert_eq!(io.connect(addr.parse().unwrap(), None, &options), Err(error), "{addr}");
+    }
+}
+
+#[test]
+fn close_in_order_leaves_a_record_that_expires() {
+    let mut host = host();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    host.stack.io().close(conn);
+    host.turn();
+    let sent = tcp_of(&host.sent());
+    assert_eq!(sent[0].tcp.flags, FIN | ACK);
+    let next = iss.wrapping_add(2);
+    host.give(&seg(ACK, 101, next).frame());
+    let last = tcp_of(&host.give(&seg(FIN | ACK, 101, next).frame()));
+    assert_eq!((last[0].tcp.flags, last[0].tcp.ack), (ACK, 102));
+    assert_eq!(closed(&host), [CloseReason::Finished]);
+    assert_eq!(host.stack.table(), [0, 0, 1]);
+    assert!(
+        host.stack.io().info(conn).is_none() && host.stack.io().recv(conn, &mut |_| 0).is_none()
+    );
+    // The peer's FIN again, then a new connection over the same ports.
+    let again = tcp_of(&host.give(&seg(FIN | ACK, 101, next).frame()));
+    assert_eq!((again[0].tcp.flags, again[0].tcp.ack), (ACK, 102));
+    let fresh = tcp_of(&host.give(&syn(900_000).frame()));
+    assert_eq!(fresh[0].tcp.flags, SYN | ACK);
+    assert_ne!(fresh[0].tcp.seq, iss);
+    assert_eq!(host.stack.table(), [0, 1, 0]);
+    host.give(&seg(RST, 900_001, 0).frame());
+
+    let mut host = self::host();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    host.stack.io().close(conn);
+    host.turn();
+    host.give(&seg(FIN | ACK, 101, iss.wrapping_add(2)).frame());
+    assert_eq!(host.stack.table(), [0, 0, 1]);
+    host.run_for(Duration::from_secs(62));
+    assert_eq!(host.stack.table(), [0, 0, 0]);
+    host.assert_balanced();
+}
+
+#[test]
+fn bytes_outlive_the_connection_until_they_are_read() {
+    let mut host = host();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    host.stack.io().shutdown(conn);
+    host.turn();
+    let next = iss.wrapping_add(2);
+    host.give(&seg(FIN | ACK, 101, next).data(b"last words").frame());
+    assert!(closed(&host).is_empty());
+    assert_eq!(host.stack.table(), [1, 0, 1]);
+    let mut got = Vec::new();
+    let mut take = |bytes: &[u8]| {
+        got.extend_from_slice(&bytes[..5]);
+        5
+    };
+    let first = host.stack.io().recv(conn, &mut take).unwrap();
+    assert_eq!((first.taken, first.left, first.end), (5, 5, false));
+    let second = host.stack.io().recv(conn, &mut |b| b.len()).unwrap();
+    assert_eq!((second.taken, second.left, second.end), (5, 0, true));
+    host.turn();
+    assert_eq!(closed(&host), [CloseReason::Finished]);
+    assert_eq!(host.stack.table(), [0, 0, 1]);
+    host.assert_balanced();
+}
+
+#[test]
+fn aborting_sends_a_reset_and_closes_once() {
+    let mut host = host();
+    open(&mut host);
+    let conn = accepted(&host)[0];
+    host.stack.io().send(conn, &[7; 5000], false).unwrap();
+    host.stack.io().abort(conn);
+    host.stack.io().abort(conn);
+    host.turn();
+    let sent = tcp_of(&host.sent());
+    assert!(sent.last().unwrap().tcp.flags.rst());
+    assert_eq!(closed(&host), [CloseReason::Aborted]);
+    host.assert_balanced();
+    host.turn();
+    assert_eq!(closed(&host).len(), 1);
+    // While the handshake is still going on.
+    let mut host = client(9);
+    first_syn(&mut host);
+    let slot = ConnId { slot: 0, generation: 0 };
+    host.stack.io().abort(slot);
+    host.turn();
+    assert_eq!(closed(&host), [CloseReason::Aborted]);
+    assert_eq!(host.stack.table(), [0, 0, 0]);
+    host.assert_balanced();
+}
+
+#[test]
+fn h103_tiny_segments_do_not_eat_the_pool() {
+    let mut host = host();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    let before = host.stack.device().buffers().free;
+    for i in 0..2000_u32 {
+        let one = seg(ACK | TcpFlags::PSH, 101 + i, iss.wrapping_add(1)).data(&[i as u8]);
+        host.give(&one.frame());
+    }
+    let used = before - host.stack.device().buffers().free;
+    assert!(used <= 4, "{used} buffers for 2000 bytes");
+    assert_eq!(host.stack.io().readable(conn), 2000);
+    let mut at = 0_u32;
+    host.stack.io().recv(conn, &mut |bytes| {
+        for b in bytes {
+            assert_eq!(*b, at as u8);
+            at += 1;
+        }
+        bytes.len()
+    });
+    assert_eq!(at, 2000);
+    host.assert_balanced_after_abort(conn);
+}
+
+impl Host {
+    fn assert_balanced_after_abort(&mut self, conn: ConnId) {
+        self.stack.io().abort(conn);
+        self.turn();
+        self.assert_balanced();
+    }
+}
+
+#[test]
+fn out_of_order_bytes_wait_for_the_hole_to_be_filled() {
+    let mut host = host();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    let data: Vec<u8> = (0..20_000_u32).map(|i| ((i * i) >> 3) as u8).collect();
+    // Every second piece, then the others backwards, each once more.
+    let piece = |i: usize| {
+        let from = i * 500;
+        seg(ACK, 101 + from as u32, iss.wrapping_add(1)).data(&data[from..from + 500]).frame()
+    };
+    for i in (1..40).step_by(2) {
+        host.give(&piece(i));
+    }
+    assert_eq!(host.stack.io().readable(conn), 0);
+    for i in (0..40).step_by(2).rev() {
+        host.give(&piece(i));
+        host.give(&piece(i));
+    }
+    assert_eq!(host.stack.io().readable(conn), 20_000);
+    let mut got = Vec::new();
+    host.stack.io().recv(conn, &mut |bytes| {
+        got.extend_from_slice(bytes);
+        bytes.len()
+    });
+    assert!(got == data);
+    host.assert_balanced_after_abort(conn);
+}
+
+#[test]
+fn h128_an_empty_pool_loses_nothing_but_time() {
+    let mem = MemConfig { buffers: 64, ..mem_config() };
+    let mut host = Host::with(mem, stack_config(1, 1500), StackParams::default(), |io, e| {
+        if matches!(e, AppEvent::Start) {
+            io.listen(None, 80, 16, &ConnOptions::default()).unwrap();
+        }
+    });
+    host.introduce_peer();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    let mut held = Vec::new();
+    while let Some(buffer) = host.stack.device_mut().payload_alloc() {
+        held.push(buffer);
+    }
+    // Resets and acknowledgements still go out; data cannot be taken in, and is not acknowledged.
+    held.truncate(62);
+    let sent = tcp_of(&host.give(&syn(7).ports(999, 7).frame()));
+    assert_eq!(sent.len(), 1);
+    for _ in 0..20 {
+        host.turn();
+    }
+    let data = seg(ACK, 101, iss.wrapping_add(1)).data(&[9; 1000]).frame();
+    for answer in tcp_of(&host.give(&data)) {
+        assert_eq!(answer.tcp.ack, 101);
+    }
+    assert_eq!(host.drops(DropReason::RcvMemory), 1);
+    assert_eq!(host.stack.io().send(conn, &[1; 100], false), Ok(0));
+    drop(held);
+    host.run_for(Duration::from_millis(50));
+    let writable = host.events.borrow().iter().any(|e| matches!(e, AppEvent::Writable { .. }));
+    assert!(writable, "the application is told when there are buffers again");
+    host.give(&data);
+    assert_eq!(host.stack.io().readable(conn), 1000);
+    host.assert_balanced_after_abort(conn);
+}
+
+#[test]
+fn h130_a_ring_that_refuses_for_long_keeps_everything_once() {
+    let mem = MemConfig { tx_ring: 4, ..mem_config() };
+    let mut host = Host::with(mem, stack_config(1, 1500), StackParams::default(), |io, e| {
+        if matches!(e, AppEvent::Start) {
+            io.listen(None, 80, 16, &ConnOptions::default()).unwrap();
+        }
+    });
+    host.introduce_peer();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    let taken = host.stack.io().send(conn, &[5; 14_600], false).unwrap();
+    assert!(taken > 4 * 1460);
+    // Nobody takes frames from the ring for ten seconds.
+    for _ in 0..1000 {
+        host.turn();
+        host.now += Duration::from_millis(10);
+    }
+    assert!(host.stack.counters().tx_refused > 0);
+    let mut edge = iss.wrapping_add(1);
+    let mut got = 0;
+    let mut sent = Vec::new();
+    for _ in 0..200 {
+        sent.extend(host.run_for(Duration::from_millis(100)));
+        for s in tcp_of(&core::mem::take(&mut sent)) {
+            let end = s.tcp.seq.wrapping_add(s.payload.len() as u32);
+            if end.wrapping_sub(edge).cast_signed() > 0 {
+                got += end.wrapping_sub(edge);
+                edge = end;
+            }
+        }
+        sent = host.give(&seg(ACK, 101, edge).frame());
+        // The peer is still there.
+        sent.extend(host.give(&arp_request(PEER_MAC, PEER_IP, OUR_IP)));
+    }
+    assert_eq!(got as usize, taken);
+    host.assert_balanced_after_abort(conn);
+}
+
+#[test]
+fn a_stop_is_polite_and_then_firm() {
+    let mut host = host();
+    open(&mut host);
+    host.command(Command::Stop);
+    assert!(host.events.borrow().iter().any(|e| matches!(e, AppEvent::Stop)));
+    assert!(!host.outgoing.iter().any(|o| matches!(o, Outgoing::Stopped)));
+    let sent = tcp_of(&host.run_for(Duration::from_secs(6)));
+    assert!(sent.last().unwrap().tcp.flags.rst());
+    assert_eq!(closed(&host), [CloseReason::Aborted]);
+    let stopped = host.outgoing.iter().filter(|o| matches!(o, Outgoing::Stopped)).count();
+    assert_eq!(stopped, 1);
+    host.assert_balanced();
+}
+
+#[test]
+fn time_wait_records_are_bounded() {
+    let mut config = stack_config(1, 1500);
+    config.limits.time_wait = 3;
+    let mut host = Host::with(mem_config(), config, StackParams::default(), |io, e| match e {
+        AppEvent::Start => {
+            io.listen(None, 80, 16, &ConnOptions::default()).unwrap();
+        }
+        AppEvent::Accepted { conn, .. } => io.close(*conn),
+        _ => {}
+    });
+    host.introduce_peer();
+    for port in 1000..1010 {
+        let sent = tcp_of(&host.give(&syn(100).ports(port, 80).frame()));
+        let next = sent[0].tcp.seq.wrapping_add(1);
+        host.give(&seg(ACK, 101, next).ports(port, 80).frame());
+        let fin = seg(FIN | ACK, 101, next.wrapping_add(1)).ports(port, 80);
+        assert_eq!(tcp_of(&host.give(&fin.frame())).len(), 1, "the FIN is acknowledged");
+    }
+    assert_eq!(host.stack.table(), [0, 0, 3]);
+    assert_eq!(host.stack.tcp_counters().time_wait_overflow, 7);
+    assert_eq!(closed(&host).len(), 10);
+    host.run_for(Duration::from_secs(61));
+    assert_eq!(host.stack.table(), [0, 0, 0]);
+    host.assert_balanced();
+}
+
+#[test]
+fn half_open_connections_and_the_table_are_bounded() {
+    let mut config = stack_config(1, 1500);
+    config.limits.half_open = 8;
+    config.limits.connections = 12;
+    let mut host = Host::with(mem_config(), config, StackParams::default(), |io, e| {
+        if matches!(e, AppEvent::Start) {
+            io.listen(None, 80, 1000, &ConnOptions::default()).unwrap();
+        }
+    });
+    host.introduce_peer();
+    for port in 1..200 {
+        host.give(&syn(100).ports(port, 80).frame());
+    }
+    assert_eq!(host.stack.table(), [0, 8, 0]);
+    assert_eq!(host.drops(DropReason::ListenSynQueue), 191);
+    // A flood that stops leaves nothing behind.
+    host.run_for(Duration::from_secs(70));
+    assert_eq!(host.stack.table(), [0, 0, 0]);
+    host.assert_balanced();
+}
+
+#[test]
+fn h127_a_shared_buffer_is_never_written() {
+    // The peer's frames may be referenced by somebody else: small payloads behind them must not
+    // change what he sees.
+    let mut host = host();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    let frame = seg(ACK, 101, iss.wrapping_add(1)).data(b"one").frame();
+    let mut owner = host.chain(&frame, &[]);
+    let shared = host.stack.device_mut().share(&owner, 0, frame.len()).unwrap();
+    host.stack.device_mut().deliver_frame(shared);
+    host.turn();
+    host.give(&seg(ACK, 104, iss.wrapping_add(1)).data(b"two").frame());
+    assert!(owner.head_mut().is_none(), "still queued");
+    assert_eq!(owner.to_vec(), frame);
+    let mut got = Vec::new();
+    host.stack.io().recv(conn, &mut |bytes| {
+        got.extend_from_slice(bytes);
+        bytes.len()
+    });
+    assert_eq!(got, b"onetwo");
+    drop(owner);
+    host.assert_balanced_after_abort(conn);
+}
