@@ -264,7 +264,7 @@ impl Connection {
                 dsack: None,
                 waiting_since: None,
                 last_sent: cx.now,
-                usage: Usage::new(hot.snd_una),
+                usage: Usage::new(cx.now, hot.snd_una),
             })
         })
     }
@@ -395,9 +395,10 @@ impl Connection {
     }
 
     fn settle_idle(&mut self, now: Instant) {
-        if self.ext.is_none() || !self.is_quiescent() {
+        // Not stopped by traffic: when it expires, it looks at when that was.
+        if self.ext.is_none() {
             self.hot.timers.stop(Timer::Idle);
-        } else if !self.hot.timers.is_armed(Timer::Idle) {
+        } else if !self.hot.timers.is_armed(Timer::Idle) && self.is_quiescent() {
             self.hot.timers.arm(Timer::Idle, now + EXTENSION_IDLE);
         }
     }

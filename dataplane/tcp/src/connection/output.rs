@@ -61,9 +61,7 @@ impl Connection {
                 }
                 Err(quiet) => {
                     self.hot.quiet = quiet;
-                    if quiet == Quiet::Cwnd {
-                        self.note_usage(true);
-                    }
+                    self.note_usage(cx, quiet);
                     self.settle(cx);
                     return None;
                 }
@@ -405,14 +403,22 @@ impl Connection {
         if len > 0 {
             cx.counters.orig_data_sent += u64::from(taken);
         }
-        self.note_usage(false);
+        let packets = ext.recovery.log.packets_out();
+        ext.usage.on_sent(hot.snd_una, hot.snd_nxt, packets);
     }
 
-    /// Keep how much of the congestion window is in use.
-    fn note_usage(&mut self, limited: bool) {
-        if let Some(ext) = &mut self.ext {
+    /// A transmission has ended: was it the congestion window that ended it? One that is not used is
+    /// not kept either, RFC 2861.
+    fn note_usage(&mut self, cx: &Cx<'_>, quiet: Quiet) {
+        let rto = self.hot.rto.get();
+        let Some(ext) = &mut self.ext else { return };
+        if quiet == Quiet::Cwnd {
             let packets = ext.recovery.log.packets_out();
-            ext.usage.note(self.hot.snd_una, self.hot.snd_nxt, packets, limited);
+            ext.usage.on_full(cx.now, self.hot.snd_una, self.hot.snd_nxt, packets);
+        } else if let Some(used) = ext.usage.on_not_full(cx.now, rto)
+            && cx.params.slow_start_after_idle
+        {
+            ext.cc.on_application_limited(used, cx.params.initial_cwnd);
         }
     }
 

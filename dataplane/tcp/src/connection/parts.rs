@@ -237,29 +237,69 @@ pub(super) struct Extension {
     pub(super) usage: Usage,
 }
 
-/// How much of the congestion window was in use, per window of data.
+/// How much of the congestion window was in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
+    /// In the present window of data, which ends at `until`: the window held something back, and
+    /// segments in flight at most.
     limited: bool,
     packets_max: u32,
     until: SeqNum,
+    /// Since `full_at`, when the window was full last: segments in flight at most.
+    packets_since: u32,
+    full_at: Instant,
+    /// Something was sent since it was looked at.
+    sent: bool,
 }
 
 impl Usage {
-    pub(super) const fn new(snd_una: SeqNum) -> Self {
-        Self { limited: false, packets_max: 0, until: snd_una }
+    pub(super) const fn new(now: Instant, snd_una: SeqNum) -> Self {
+        Self {
+            limited: false,
+            packets_max: 0,
+            until: snd_una,
+            packets_since: 0,
+            full_at: now,
+            sent: false,
+        }
     }
 
-    /// Data were sent, or would have been.
-    pub(super) fn note(
+    /// Data were sent; `packets_out` are in flight now.
+    pub(super) fn on_sent(&mut self, snd_una: SeqNum, snd_nxt: SeqNum, packets_out: u32) {
+        self.note(snd_una, snd_nxt, packets_out, false);
+        self.packets_since = self.packets_since.max(packets_out);
+        self.sent = true;
+    }
+
+    /// The window holds back what is queued.
+    pub(super) fn on_full(
         &mut self,
+        now: Instant,
         snd_una: SeqNum,
         snd_nxt: SeqNum,
         packets_out: u32,
-        limited: bool,
     ) {
+        self.note(snd_una, snd_nxt, packets_out, true);
+        self.packets_since = 0;
+        self.full_at = now;
+        self.sent = false;
+    }
+
+    /// Something else than the window ended a transmission. For how many segments the window was
+    /// used at most, if it has not been full for `rto`.
+    pub(super) fn on_not_full(&mut self, now: Instant, rto: Duration) -> Option<u32> {
+        if !core::mem::take(&mut self.sent) || now.since(self.full_at) < rto {
+            return None;
+        }
+        self.full_at = now;
+        Some(core::mem::take(&mut self.packets_since))
+    }
+
+    fn note(&mut self, snd_una: SeqNum, snd_nxt: SeqNum, packets_out: u32, limited: bool) {
         if snd_una.at_or_after(self.until) || snd_nxt.before(self.until) {
-            *self = Self { limited, packets_max: packets_out, until: snd_nxt };
+            self.limited = limited;
+            self.packets_max = packets_out;
+            self.until = snd_nxt;
             return;
         }
         self.limited |= limited;

@@ -547,7 +547,7 @@ impl TransmitLog {
     /// Where loss begins: everything before the answer has at least `threshold` segments selectively
     /// acknowledged above it (RFC 6675 section 4, IsLost).
     pub(crate) fn lost_edge(&self, threshold: u32) -> Option<SeqNum> {
-        let high = self.high_sacked()?;
+        let high = self.high_sacked().filter(|_| self.sacked_out >= threshold)?;
         let mut above = 0u32;
         let mut index = self.find(high.sub(1));
         loop {

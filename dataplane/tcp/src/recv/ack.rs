@@ -14,6 +14,8 @@ use crate::TcpParams;
 pub(crate) const QUICK_MAX: u8 = 16;
 /// Hard limit of a delay, RFC 9293 section 3.8.6.3.
 const DELAY_MAX: Duration = Duration::from_millis(500);
+/// The peer's timeout is no shorter than ours: stay below it.
+const RTO_MARGIN: Duration = Duration::from_millis(1);
 /// Half a tick of the shortest delay: arrivals closer than this are one stream.
 const GAP_SHORT: Duration = Duration::from_millis(20);
 /// Replies that make an exchange interactive, `tcp_pingpong_thresh`.
@@ -104,7 +106,11 @@ impl AckPace {
         if let Some(srtt) = srtt {
             limit = limit.min(srtt.max(params.delack_min));
         }
-        self.ato().max(params.delack_min).min(limit).min(params.delack_max).min(params.rto_min)
+        self.ato()
+            .max(params.delack_min)
+            .min(limit)
+            .min(params.delack_max)
+            .min(params.rto_min.saturating_sub(RTO_MARGIN))
     }
 
     pub(crate) const fn ato(&self) -> Duration {

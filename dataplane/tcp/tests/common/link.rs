@@ -66,7 +66,7 @@ pub struct Host {
     /// Right edge that the peer has offered us, as far as it arrived or not.
     rcv_wscale: u8,
     /// The device takes at most so many segments per burst and sometimes fewer.
-    device: u32,
+    pub device: u32,
     busy_until: Instant,
     now: Instant,
 }
@@ -197,6 +197,10 @@ pub struct Link {
     pub merge: bool,
     /// Sometimes the device refuses.
     pub refuse: bool,
+    /// Buffers run short now and then.
+    pub pressure: bool,
+    /// A router says now and then that packets are too big.
+    pub hints: bool,
     pub cwnd_max: u32,
 }
 
@@ -240,6 +244,8 @@ impl Link {
             trace: false,
             merge: false,
             refuse: false,
+            pressure: false,
+            hints: false,
             cwnd_max: 0,
         }
     }
@@ -280,6 +286,16 @@ impl Link {
 
     /// One turn of a host: application, then output.
     fn turn(&mut self, i: usize) {
+        if self.pressure {
+            let world = &mut self.hosts[i].world;
+            world.can_store = self.random.below(20) > 0;
+            world.rcv_room = if self.random.below(3) == 0 { 0 } else { self.random.below(50_000) };
+        }
+        if self.hints && self.random.below(200) == 0 {
+            let mtu = 500 + self.random.below(2000) as u16;
+            let host = &mut self.hosts[i];
+            host.conn.on_path_hint(&mut host.world.cx(self.now), mtu);
+        }
         self.hosts[i].run_app(self.now);
         let mut budget = self.hosts[i].device;
         loop {
