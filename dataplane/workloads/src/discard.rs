@@ -83,3 +83,44 @@ impl App for Discard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::net::SocketAddr;
+    use core::time::Duration;
+
+    use super::*;
+    use crate::fake::{Link, Net};
+
+    #[test]
+    fn all_is_taken_and_the_end_is_answered() {
+        let mut net = Net::new(Link::default());
+        let config = Config { addr: None, port: 9, options: ConnOptions::default() };
+        let server = net.add_host(Some(Box::new(Discard::new(config))));
+        let peer = net.add_host(None);
+        net.run_for(Duration::from_millis(1));
+        let remote = SocketAddr::new(Net::addr(server), 9);
+        let conn = net.io(peer).connect(remote, None, &config.options).expect("a route");
+        net.run_for(Duration::from_millis(10));
+        let mut left = 1_000_000;
+        while left > 0 {
+            left -= net.io(peer).send(conn, &vec![1; left], false).expect("open");
+            net.run_for(Duration::from_millis(10));
+        }
+        net.io(peer).shutdown(conn);
+        net.run_for(Duration::from_secs(1));
+        assert_eq!((net.open_conns(server), net.open_conns(peer)), (0, 0));
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_had_ends_the_application() {
+        let mut net = Net::new(Link::default());
+        let config = Config { addr: None, port: 0, options: ConnOptions::default() };
+        let server = net.add_host(Some(Box::new(Discard::new(config))));
+        net.run_for(Duration::from_millis(1));
+        assert_eq!(net.exit_code(server), Some(1));
+        let said = net.take_published(server).pop().expect("a word");
+        let expected = CannotListen { port: 0, error: ListenError::Invalid };
+        assert_eq!(said.downcast_ref::<CannotListen>(), Some(&expected));
+    }
+}

@@ -73,3 +73,65 @@ impl App for Echo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::net::SocketAddr;
+    use core::time::Duration;
+
+    use super::*;
+    use crate::fake::{Link, Net};
+
+    fn run(link: Link, bytes: usize, reader_pauses: bool) {
+        let mut net = Net::new(link);
+        let config = Config { addr: None, port: 7, options: Default::default() };
+        let server = net.add_host(Some(Box::new(Echo::new(config))));
+        let peer = net.add_host(None);
+        net.run_for(Duration::from_millis(1));
+        let remote = SocketAddr::new(Net::addr(server), 7);
+        let conn = net.io(peer).connect(remote, None, &Default::default()).expect("a route");
+        net.run_for(Duration::from_millis(10));
+        let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+        let (mut sent, mut shut) = (0, false);
+        let mut got: Vec<u8> = Vec::new();
+        for step in 0..10_000 {
+            if !shut {
+                sent += net.io(peer).send(conn, &data[sent..], false).expect("open");
+                shut = sent == bytes;
+                if shut {
+                    net.io(peer).shutdown(conn);
+                }
+            }
+            net.run_for(Duration::from_millis(5));
+            if !reader_pauses || step % 40 == 39 {
+                net.io(peer).recv(conn, &mut |slice| {
+                    got.extend(slice);
+                    slice.len()
+                });
+            }
+            if got.len() == bytes {
+                break;
+            }
+        }
+        assert!(got == data, "{} of {bytes} came back", got.len());
+        net.run_for(Duration::from_secs(1));
+        assert_eq!(
+            (net.open_conns(server), net.open_conns(peer)),
+            (0, 0),
+            "half-close is answered"
+        );
+    }
+
+    #[test]
+    fn all_comes_back_and_then_the_end() {
+        run(Link::default(), 0, false);
+        run(Link::default(), 1, false);
+        run(Link::default(), 500_000, false);
+        run(Link { chunk: 1, ..Link::default() }, 20_000, false);
+    }
+
+    #[test]
+    fn a_peer_that_reads_late_holds_only_itself_up() {
+        run(Link { buffer: 10_000, ..Link::default() }, 300_000, true);
+    }
+}

@@ -451,7 +451,8 @@ impl Client {
             let summary = m.summary(results.as_ref());
             self.outbox.publish(io, Report::Summary(Box::new(summary)));
         }
-        if let Some(results) = results {
+        // Some versions send it to everybody once anybody has asked.
+        if let Some(results) = results.filter(|_| self.config.params.get_server_output) {
             let json = results.server_output_json.map(ServerOutput::Json);
             let output = results.server_output_text.map(ServerOutput::Text).or(json);
             if let Some(output) = output {
@@ -597,7 +598,10 @@ impl Client {
     fn on_deadline(&mut self, io: &mut dyn Io) {
         let late = |code| Failure::with(code, "timed out");
         match self.phase {
-            Phase::Connecting => self.fail(io, late(Code::CONNECT)),
+            Phase::Connecting => {
+                let detail = close_reason(CloseReason::TimedOut);
+                self.fail(io, Failure::with(Code::CONNECT, detail));
+            }
             Phase::Opening => self.fail(io, late(Code::STREAM_CONNECT)),
             Phase::AwaitResults => self.fail(io, late(Code::RECV_RESULTS)),
             Phase::AwaitParamExchange

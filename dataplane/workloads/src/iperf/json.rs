@@ -14,9 +14,9 @@ use super::report::{
 };
 use super::results::number;
 
-/// Interval objects kept for one document: 1 GiB of memory would be too much for a test of a day
-/// with short intervals and many streams. Later intervals are left out, and `x_stack` says so.
-const ROWS_MAX: usize = 1 << 18;
+/// Rows (a stream in an interval) kept for one document. Beyond that, intervals are left out and
+/// `x_stack` says how many: a peer that asks for a day with 128 streams must not fill the memory.
+pub const ROWS_MAX: usize = 1 << 17;
 
 /// A value as the original prints it: one key a line, indented with tabs.
 pub fn to_text(value: &Value) -> String {
@@ -57,12 +57,18 @@ pub fn http_date(unix_secs: u64) -> String {
 #[derive(Clone, Debug)]
 pub struct Builder {
     doc: Document,
+    rows_max: usize,
 }
 
 impl Builder {
     /// A builder without reports.
     pub fn new(host: &dyn Host) -> Self {
-        Self { doc: Document::new(host.version(), host.system_info()) }
+        Self::with_rows_max(host, ROWS_MAX)
+    }
+
+    /// The same with another limit than [`ROWS_MAX`].
+    pub fn with_rows_max(host: &dyn Host, rows_max: usize) -> Self {
+        Self { doc: Document::new(host.version(), host.system_info()), rows_max }
     }
 
     /// Add a report. Returns the document when it is the last one of a test; the builder is then
@@ -70,7 +76,7 @@ impl Builder {
     pub fn push(&mut self, report: &Report) -> Option<Value> {
         match self.doc.add(report) {
             Step::Interval(interval) => {
-                self.doc.keep(interval);
+                self.doc.keep(interval, self.rows_max);
                 None
             }
             Step::Last => Some(self.doc.take().into_value()),
@@ -109,7 +115,7 @@ impl Stream {
             event(&mut lines, "start", self.doc.start());
         }
         match step {
-            Step::Interval(value) => event(&mut lines, "interval", value),
+            Step::Interval(interval) => event(&mut lines, "interval", interval_value(interval)),
             Step::Error(text) => event(&mut lines, "error", text.into()),
             Step::Output => {
                 if let Some((key, value)) = self.doc.server_output.clone() {
@@ -132,11 +138,11 @@ fn event(lines: &mut String, name: &str, data: Value) {
 }
 
 /// What a report was.
-enum Step {
+enum Step<'a> {
     /// `start` is complete.
     Started,
     /// One interval.
-    Interval(Value),
+    Interval(&'a Interval),
     /// `end` is complete.
     End,
     /// What the server printed.
@@ -159,7 +165,8 @@ struct Document {
     peer: Option<(&'static str, Value)>,
     control: Option<Box<ControlInfo>>,
     started: Option<Box<ControlInfo>>,
-    intervals: Vec<Value>,
+    /// As they came: a tree takes ten times the memory.
+    intervals: Vec<Interval>,
     rows: usize,
     intervals_left_out: u64,
     end: Map<String, Value>,
@@ -181,7 +188,7 @@ impl Document {
         std::mem::replace(self, next)
     }
 
-    fn add(&mut self, report: &Report) -> Step {
+    fn add<'a>(&mut self, report: &'a Report) -> Step<'a> {
         match report {
             Report::Listening { .. } => Step::More,
             Report::Control(info) => {
@@ -201,10 +208,7 @@ impl Document {
                 self.started = Some(info.clone());
                 Step::Started
             }
-            Report::Interval(interval) => {
-                self.rows += interval.streams.len();
-                Step::Interval(interval_value(interval))
-            }
+            Report::Interval(interval) => Step::Interval(interval),
             Report::Summary(summary) => {
                 self.title.clone_from(&summary.title);
                 self.extra_data.clone_from(&summary.extra_data);
@@ -231,16 +235,17 @@ impl Document {
         }
     }
 
-    fn fail(&mut self, text: String) -> Step {
+    fn fail(&mut self, text: String) -> Step<'static> {
         self.error = Some(text.clone());
         Step::Error(text)
     }
 
-    fn keep(&mut self, interval: Value) {
-        if self.rows > ROWS_MAX {
+    fn keep(&mut self, interval: &Interval, rows_max: usize) {
+        if self.rows.saturating_add(interval.streams.len()) > rows_max {
             self.intervals_left_out = self.intervals_left_out.saturating_add(1);
         } else {
-            self.intervals.push(interval);
+            self.rows += interval.streams.len();
+            self.intervals.push(interval.clone());
         }
     }
 
@@ -285,7 +290,7 @@ impl Document {
         let start = self.start();
         let mut o = Map::new();
         o.insert("start".into(), start);
-        o.insert("intervals".into(), Value::Array(self.intervals));
+        o.insert("intervals".into(), self.intervals.iter().map(interval_value).collect());
         o.insert("end".into(), Value::Object(self.end));
         let texts = [("title", self.title), ("extra_data", self.extra_data)];
         for (key, text) in texts {

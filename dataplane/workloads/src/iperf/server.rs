@@ -52,6 +52,8 @@ const GRACE: Duration = Duration::from_secs(40);
 const UNTIMED_LIMIT: Duration = Duration::from_secs(86_400 + 600);
 /// Longest text kept for a client that asks for the server's output.
 const OUTPUT_MAX_BYTES: usize = 256 * 1024;
+/// Rows kept for a client that asks for it as JSON; they take about half of the largest message.
+const OUTPUT_MAX_ROWS: usize = 1024;
 
 /// What a server is to do.
 pub struct ServerConfig {
@@ -328,6 +330,8 @@ impl Server {
             capture: None,
         });
         self.refuse_waiting(io);
+        // An impatient client may have sent its parameters with the cookie.
+        self.on_control(io);
     }
 
     fn refuse_waiting(&mut self, io: &mut dyn Io) {
@@ -422,7 +426,8 @@ impl Server {
             return None;
         }
         Some(if self.config.json {
-            Capture::Json(Box::new(json::Builder::new(self.config.host.as_ref())))
+            let host = self.config.host.as_ref();
+            Capture::Json(Box::new(json::Builder::with_rows_max(host, OUTPUT_MAX_ROWS)))
         } else {
             let options = text::Options { format: self.config.format, ..text::Options::default() };
             Capture::Text { renderer: text::Renderer::new(options), text: String::new() }

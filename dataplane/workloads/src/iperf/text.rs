@@ -83,6 +83,7 @@ impl Renderer {
             Report::Interval(interval) => self.interval(&mut out, interval),
             Report::Summary(summary) => self.summary(&mut out, summary),
             Report::ServerOutput(ServerOutput::Text(text)) => {
+                let text = printable(text);
                 line(&mut out, format_args!("\nServer output:\n{text}"));
             }
             Report::ServerOutput(ServerOutput::Json(value)) => {
@@ -275,6 +276,11 @@ fn line(out: &mut String, args: core::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{args}");
 }
 
+/// A peer's text without what a terminal would obey.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
 fn prefixed(title: &str, lines: &str) -> String {
     lines.lines().map(|l| format!("{title}:  {l}\n")).collect()
 }
@@ -332,10 +338,10 @@ fn verbose_tail(out: &mut String, summary: &Summary, sender: bool) {
         (&summary.congestion_remote, &summary.congestion_local)
     };
     if let Some(name) = snd {
-        line(out, format_args!("snd_tcp_congestion {name}"));
+        line(out, format_args!("snd_tcp_congestion {}", printable(name)));
     }
     if let Some(name) = rcv {
-        line(out, format_args!("rcv_tcp_congestion {name}"));
+        line(out, format_args!("rcv_tcp_congestion {}", printable(name)));
     }
 }
 

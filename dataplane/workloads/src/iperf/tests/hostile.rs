@@ -452,6 +452,31 @@ fn states_out_of_order_are_answered_and_end_the_session() {
 }
 
 #[test]
+fn a_client_that_does_not_wait_for_its_turn_is_served() {
+    let mut net = new_net();
+    let host = net.add_host(None);
+    let control = connect(&mut net, host);
+    let body = minimal_params().to_string();
+    let mut all = vec![b'c'; 37];
+    all.extend((body.len() as u32).to_be_bytes());
+    all.extend(body.as_bytes());
+    send(&mut net, host, control, &all);
+    assert_eq!(heard(&mut net, host, control), [9, 10]);
+    // Cookie and first data in one segment; both data and TEST_END before the server has started.
+    let data = connect(&mut net, host);
+    let mut bytes = vec![b'c'; 37];
+    bytes.extend([b'x'; 5000]);
+    send(&mut net, host, control, &[]);
+    send(&mut net, host, data, &bytes);
+    assert_eq!(heard(&mut net, host, control), [1, 2]);
+    send(&mut net, host, control, &[4]);
+    let server = reports(&mut net, SERVER);
+    assert_eq!(summary(&server).streams[0].received.map(|t| t.bytes), Some(5000));
+    net.kill(host);
+    assert_serves(&mut net);
+}
+
+#[test]
 fn an_iperf2_client_is_no_client() {
     let mut net = new_net();
     let host = net.add_host(None);

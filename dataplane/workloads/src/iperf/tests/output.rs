@@ -372,6 +372,27 @@ warning: careful
 }
 
 #[test]
+fn what_a_peer_says_cannot_steer_a_terminal() {
+    let evil = ServerOutput::Text("a\u{1b}[2Jb\tc\nd\u{9b}e\r".to_owned());
+    let (out, _) = render(&[Report::ServerOutput(evil)], Options::default());
+    assert_eq!(out, "\nServer output:\na[2Jb\tc\nde\n");
+}
+
+#[test]
+fn a_document_keeps_no_more_intervals_than_it_may() {
+    let mut builder = Builder::with_rows_max(&SilentHost, 3);
+    let rows = vec![row(5, true, (0, 1000), 1, 0), row(6, true, (0, 1000), 1, 0)];
+    for _ in 0..5 {
+        assert_eq!(builder.push(&interval(Direction::Forward, rows.clone())), None);
+    }
+    let doc = builder.push(&Report::Done { success: true }).expect("the document");
+    assert_eq!(doc["intervals"].as_array().map(Vec::len), Some(1));
+    assert_eq!(doc["x_stack"]["intervals_left_out"], 4);
+    let next = builder.push(&Report::Done { success: true }).expect("the next document");
+    assert_eq!(next["intervals"], json!([]));
+}
+
+#[test]
 fn dates() {
     let rows = [
         (0, "Thu, 01 Jan 1970 00:00:00 GMT"),

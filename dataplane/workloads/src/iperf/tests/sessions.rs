@@ -367,7 +367,7 @@ fn the_connect_timeout_is_kept() {
     net.run_for(Duration::from_millis(2));
     assert_eq!(net.exit_code(host), Some(1));
     let all = reports(&mut net, host);
-    assert_eq!(errors(&all), ["unable to connect to server: timed out"]);
+    assert_eq!(errors(&all), ["unable to connect to server: Connection timed out"]);
 }
 
 #[test]
