@@ -19,12 +19,14 @@ const STOP_LIMIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Fewer buffers do not fill the rings of a device.
 const BUFFERS_MIN: u32 = 1024;
-/// More are not taken unless asked for: 128 MiB of payload.
-const BUFFERS_AUTO_MAX: u32 = 65_536;
+/// More are not taken unless asked for: 32 MiB of payload, the largest receive buffer by default.
+const BUFFERS_AUTO_MAX: u32 = 16_384;
 const BUFFERS_MAX: u32 = 1 << 24;
 
-/// Bytes of a buffer besides its data: descriptor, header of the pool, headroom.
-const BUFFER_HEADERS: u64 = 128 + 64 + 128;
+/// Bytes of a buffer besides its data: descriptor, what the pool puts around it, headroom.
+const AROUND_DATA: u64 = 128 + 128 + 128;
+/// With each buffer come two small ones, for a frame's headers and for its reference to the data.
+const BUFFER_HEADERS: u64 = AROUND_DATA + 2 * (AROUND_DATA + 384);
 
 /// Bytes of data in a buffer: a whole frame of any port with its link header, a VLAN tag and what
 /// a slot of a packet ring has in front, and never less than DPDK's usual 2048.

@@ -47,7 +47,7 @@ fn a_short_file_gets_defaults() {
             hugepages: false,
             stop_limit: Duration::from_secs(5),
             control: true,
-            buffers: 65_536,
+            buffers: 16_384,
             data_room_bytes: 2048,
         }
     );

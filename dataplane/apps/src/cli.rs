@@ -16,7 +16,7 @@ environment is not ready, 4 no such instance, 5 partly done.";
 
 /// A TCP dataplane on DPDK.
 #[derive(Parser, Debug)]
-#[command(name = "millrace", version, about, after_help = EXIT_HELP, max_term_width = 100)]
+#[command(name = "millrace", version, about = "A TCP dataplane on DPDK", after_help = EXIT_HELP, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -11,7 +11,9 @@ use stack::App;
 use crate::control::LinkState;
 use crate::worker::{MakeParts, WorkerParts};
 
-/// Memory that EAL and its drivers want beside the buffers, MiB.
+/// Memory that EAL and its drivers need beside the buffers at least, MiB.
+const EAL_MIB_MIN: u32 = 12;
+/// What they get when nobody says how much, MiB.
 const EAL_MIB: u32 = 48;
 /// Frames in each direction of a crossed pair: fewer than the buffers, so that neither side can take
 /// all of them.
@@ -137,15 +139,15 @@ fn environment(
         return Ok(EalConfig::hugepages(memory_mib));
     }
     let needed: u64 = ports.iter().map(|p| p.memory_needed()).sum();
-    let needed =
-        u32::try_from(needed.div_ceil(1 << 20)).unwrap_or(u32::MAX).saturating_add(EAL_MIB);
+    let buffers = u32::try_from(needed.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+    let needed = buffers.saturating_add(EAL_MIB_MIN);
     match memory_mib {
         Some(given) if given < needed => Err(PortFault {
             usage: true,
             what: format!("memory of {given} MiB is too small: the buffers need {needed} MiB"),
             help: vec!["give more with --memory, or fewer buffers in [limits]".to_owned()],
         }),
-        given => Ok(EalConfig::software(given.unwrap_or(needed))),
+        given => Ok(EalConfig::software(given.unwrap_or(buffers.saturating_add(EAL_MIB)))),
     }
 }
 
