@@ -176,7 +176,7 @@ fn knobs_of_the_file_are_checked_with_their_place() {
         (
             "H146 more than the buffers hold",
             &with_port("[sysctl]\ntcp_rmem = [4096, 8192, 2000000000]\n"),
-            "m.toml:5:12: sysctl: net.ipv4.tcp_rmem: the maximum 2000000000 is more than the 134217728 bytes that all buffers of a worker hold",
+            "m.toml:5:12: sysctl: net.ipv4.tcp_rmem: the maximum 2000000000 is more than the 33554432 bytes that all buffers of a worker hold",
         ),
         (
             "H148 unknown",
@@ -514,7 +514,7 @@ fn sizes_times_and_names() {
         (
             "buffers",
             &with_port("[limits]\nbuffers = 1000000\n"),
-            "m.toml:5:11: buffers: 1000000 buffers of 2368 bytes for each of 1 workers do not fit into three quarters of 256 MiB",
+            "m.toml:5:11: buffers: 1000000 buffers of 3968 bytes for each of 1 workers do not fit into three quarters of 256 MiB",
         ),
         (
             "few buffers",
