@@ -13,7 +13,7 @@ use super::control::{
     self, Control, Cookie, Input, RESULTS_MAX_BYTES, State, cookie_text, new_cookie,
 };
 use super::host::Host;
-use super::measure::{EndReached, Measurement};
+use super::measure::{EndReached, Measurement, OnStream};
 use super::outbox::{Outbox, RETRY};
 use super::params::Params;
 use super::report::{ControlInfo, Report, ServerOutput, Side};
@@ -651,7 +651,7 @@ impl Client {
                 self.end_test(io);
             }
             self.settle(io);
-        } else if let Some(at) = wake {
+        } else if let OnStream::WakeAt(at) = wake {
             self.alarm.at_most(io, at);
         }
     }

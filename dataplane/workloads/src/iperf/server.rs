@@ -25,7 +25,7 @@ use super::control::{
 };
 use super::host::Host;
 use super::json;
-use super::measure::Measurement;
+use super::measure::{Measurement, OnStream};
 use super::outbox::{Outbox, RETRY};
 use super::params::Params;
 use super::report::{ControlInfo, Interval, Report, Side};
@@ -789,9 +789,11 @@ impl Server {
         let Some(s) = self.session.as_mut().filter(|s| s.control.conn != conn) else {
             return false;
         };
-        let Some(m) = s.measurement.as_mut().filter(|m| m.has_stream(conn)) else { return false };
-        if let Some(at) = m.on_stream(io, conn) {
-            self.alarm.at_most(io, at);
+        let Some(m) = &mut s.measurement else { return false };
+        match m.on_stream(io, conn) {
+            OnStream::NotOurs => return false,
+            OnStream::Done => {}
+            OnStream::WakeAt(at) => self.alarm.at_most(io, at),
         }
         true
     }
