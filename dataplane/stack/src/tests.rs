@@ -2,6 +2,7 @@
 
 mod control;
 mod fixture;
+mod fuzz;
 mod hostile;
 mod link;
 mod transfer;

@@ -9,6 +9,7 @@
 //! tests. Which one runs is decided per call from std's cached CPU features, which costs a load and
 //! a bit test; inputs below [`SMALL_BYTES`] take the portable code inline.
 
+pub mod counting;
 pub mod portable;
 mod prefetch;
 #[cfg(target_arch = "x86_64")]
