@@ -1,0 +1,295 @@
+//! A host: the stack that workers run, on a device of the heap.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::mem::{MemConfig, MemDevice};
+use base::{Buffers, Device, Frame, Instant, Offloads, RX_BURST_FRAMES, SeededRandom, WorkerId};
+use config::{Knobs, Profile};
+use stack::{
+    App, ChecksumPolicy, Command, Limits, LocalAddress, Message, Outgoing, Snapshot, Stack,
+    StackConfig, StackParams, Turn,
+};
+
+use crate::nic;
+
+/// Frames that wait for a host's turn; more are dropped as a card with a full ring would.
+pub const RX_RING_FRAMES: usize = 1024;
+/// Published messages kept until somebody takes them; more are given back to the application.
+pub const PUBLISHED_MAX: usize = 65_536;
+
+/// What a host is made of.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// For traces.
+    pub name: String,
+    /// Empty: `10.0.0.n/24` and `fd00::n/64`, counting hosts from 1.
+    pub addresses: Vec<LocalAddress>,
+    /// Largest IP packet in bytes.
+    pub mtu: u16,
+    /// Buffers of the pool for payload and received frames.
+    pub buffers: usize,
+    /// Descriptors of the transmit ring.
+    pub tx_ring: u16,
+    /// Claimed by the device and carried out by [`nic`].
+    pub offloads: Offloads,
+    /// Knobs.
+    pub params: StackParams,
+    /// Bounds of tables.
+    pub limits: Limits,
+}
+
+impl HostConfig {
+    /// A host of this name and profile, without offloads.
+    pub fn new(name: &str, profile: Profile) -> Self {
+        Self {
+            name: name.to_owned(),
+            addresses: Vec::new(),
+            mtu: 1500,
+            buffers: 4096,
+            tx_ring: 512,
+            offloads: Offloads { multi_segment: true, ..Offloads::default() },
+            params: Knobs::new(profile).to_params(0),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A host in a world.
+pub struct Host {
+    name: String,
+    addresses: Vec<LocalAddress>,
+    mac: [u8; 6],
+    stack: Stack<MemDevice>,
+    offloads: Offloads,
+    /// Frames from the wire that the stack has not been given.
+    inbox: VecDeque<Vec<u8>>,
+    commands: VecDeque<Command>,
+    published: VecDeque<Message>,
+    snapshot: Option<Box<Snapshot>>,
+    exit: Option<u8>,
+    checksum_trap: bool,
+    stopped: bool,
+    header_buffers: usize,
+    /// Frames that found the ring or the pool empty-handed.
+    rx_missed: u64,
+    turns: u64,
+    last_turn: Turn,
+    /// Has something to do now.
+    pub(crate) runnable: bool,
+    /// The event in the heap that counts; earlier ones are stale.
+    pub(crate) wake_at: Option<Instant>,
+    /// Does not run until then.
+    pub(crate) stalled_until: Instant,
+}
+
+impl Host {
+    /// Room for the largest frame: Ethernet header and two VLAN tags.
+    const FRAME_OVERHEAD: usize = 22;
+
+    pub(crate) fn new(config: HostConfig, number: u8, seed: u64, app: Box<dyn App>) -> Self {
+        let mac = [2, 0, 0, 0, 0, number];
+        let addresses = if config.addresses.is_empty() {
+            vec![
+                LocalAddress { addr: [10, 0, 0, number].into(), prefix: 24 },
+                LocalAddress {
+                    addr: [0xfd00, 0, 0, 0, 0, 0, 0, u16::from(number)].into(),
+                    prefix: 64,
+                },
+            ]
+        } else {
+            config.addresses
+        };
+        let device = MemDevice::detached(&MemConfig {
+            mac,
+            mtu: config.mtu,
+            offloads: config.offloads,
+            buffers: config.buffers,
+            payload_room: (usize::from(config.mtu) + Self::FRAME_OVERHEAD).max(2048),
+            tx_ring: config.tx_ring,
+        });
+        let header_buffers = device.header_buffers_free();
+        let stack_config = StackConfig {
+            worker: WorkerId(0),
+            workers: 1,
+            addresses: addresses.clone(),
+            gateway4: None,
+            gateway6: None,
+            mtu: config.mtu,
+            rx_checksum: ChecksumPolicy::Verify,
+            limits: config.limits,
+            stop_limit: core::time::Duration::from_secs(2),
+        };
+        let params = Arc::new(config.params);
+        let random = SeededRandom::new(seed);
+        Self {
+            name: config.name,
+            addresses,
+            mac,
+            stack: Stack::new(stack_config, params, device, random, app),
+            offloads: config.offloads,
+            inbox: VecDeque::new(),
+            commands: VecDeque::new(),
+            published: VecDeque::new(),
+            snapshot: None,
+            exit: None,
+            checksum_trap: false,
+            stopped: false,
+            header_buffers,
+            rx_missed: 0,
+            turns: 0,
+            last_turn: Turn::default(),
+            runnable: true,
+            wake_at: None,
+            stalled_until: Instant::ZERO,
+        }
+    }
+
+    /// For traces.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its addresses.
+    pub fn addresses(&self) -> &[LocalAddress] {
+        &self.addresses
+    }
+
+    /// Its hardware address.
+    pub fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    /// The stack, for counters, tables and drops.
+    pub fn stack(&self) -> &Stack<MemDevice> {
+        &self.stack
+    }
+
+    /// The stack, for whoever plays the application between two turns.
+    pub fn stack_mut(&mut self) -> &mut Stack<MemDevice> {
+        &mut self.stack
+    }
+
+    /// The exit code, once the application has asked for the end.
+    pub fn exit(&self) -> Option<u8> {
+        self.exit
+    }
+
+    /// The orderly stop is complete.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// The stack believes that its peers leave checksums to hardware.
+    pub fn checksum_trap(&self) -> bool {
+        self.checksum_trap
+    }
+
+    /// Frames dropped by the card for want of a descriptor or a buffer.
+    pub fn rx_missed(&self) -> u64 {
+        self.rx_missed
+    }
+
+    /// Turns so far.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// Take what was published of type `T`, oldest first; everything else is discarded.
+    pub fn take_published<T: 'static>(&mut self) -> Vec<T> {
+        self.published.drain(..).filter_map(|m| m.downcast::<T>().ok()).map(|m| *m).collect()
+    }
+
+    /// The answer to the last [`Command::Snapshot`].
+    pub fn take_snapshot(&mut self) -> Option<Box<Snapshot>> {
+        self.snapshot.take()
+    }
+
+    /// Say something at the beginning of the next turn.
+    pub(crate) fn command(&mut self, command: Command) {
+        self.commands.push_back(command);
+        self.runnable = true;
+    }
+
+    /// A frame comes from the wire.
+    pub(crate) fn receive(&mut self, bytes: Vec<u8>) {
+        if self.inbox.len() < RX_RING_FRAMES {
+            self.inbox.push_back(bytes);
+            self.runnable = true;
+        } else {
+            self.rx_missed += 1;
+        }
+    }
+
+    /// One turn; what the card sends is appended to `sent`.
+    pub(crate) fn turn(&mut self, now: Instant, sent: &mut Vec<Vec<u8>>) -> Turn {
+        for _ in 0..RX_BURST_FRAMES {
+            let Some(bytes) = self.inbox.pop_front() else { break };
+            self.feed(&bytes);
+        }
+        let Self { stack, commands, published, snapshot, exit, checksum_trap, stopped, .. } = self;
+        let mut to_self = VecDeque::new();
+        let mut source = core::iter::from_fn(|| commands.pop_front());
+        let turn = stack.turn(now, &mut source, &mut |out| {
+            match out {
+                Outgoing::Publish(message) if published.len() >= PUBLISHED_MAX => {
+                    return Err(Outgoing::Publish(message));
+                }
+                Outgoing::Publish(message) => published.push_back(message),
+                Outgoing::ToWorker(WorkerId(0), message) => {
+                    to_self.push_back(Command::Message { from: Some(WorkerId(0)), message });
+                }
+                // There is no other worker, and parameters were never changed.
+                Outgoing::ToWorker(..) | Outgoing::ParamsApplied(_) => {}
+                Outgoing::Snapshot(s) => *snapshot = Some(s),
+                Outgoing::Exit(code) => *exit = exit.or(Some(code)),
+                Outgoing::ChecksumTrap => *checksum_trap = true,
+                Outgoing::Stopped => *stopped = true,
+            }
+            Ok(())
+        });
+        self.commands.append(&mut to_self);
+        while let Some(frame) = self.stack.device_mut().take_sent() {
+            sent.extend(nic::egress(&frame));
+        }
+        self.turns += 1;
+        self.last_turn = turn;
+        self.runnable = turn.pending || !self.inbox.is_empty() || !self.commands.is_empty();
+        turn
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        let device = self.stack.device_mut();
+        let Some(mut frame) = device.payload_alloc() else {
+            self.rx_missed += 1;
+            return;
+        };
+        match frame.push_back(bytes.len()) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => {
+                self.rx_missed += 1;
+                return;
+            }
+        }
+        frame.set_rx_meta(nic::ingress(bytes, &self.offloads));
+        device.deliver_frame(frame);
+    }
+
+    /// What the last turn said.
+    pub fn last_turn(&self) -> Turn {
+        self.last_turn
+    }
+
+    /// Nothing is going on and nothing is remembered: no connection, no handshake, no TIME-WAIT
+    /// record, no frame that waits.
+    pub fn is_quiet(&self) -> bool {
+        !self.runnable && self.inbox.is_empty() && self.stack.table() == [0; 3]
+    }
+
+    /// Buffers that are missing from the two pools: payload and headers.
+    pub fn buffers_missing(&self) -> (u32, usize) {
+        let device = self.stack.device();
+        let Buffers { free, total } = device.buffers();
+        (total - free, self.header_buffers - device.header_buffers_free())
+    }
+}
