@@ -388,6 +388,8 @@ impl Peer {
         io.cancel_timer(flow.token(false));
         io.cancel_timer(flow.token(true));
         flow.account.closed = Some(reason);
+        // A reader that pauses with nothing left to read does not get to ask for the end.
+        flow.account.end_seen |= flow.read_pause && reason == CloseReason::Finished;
         self.write_down(&flow);
         self.closed += 1;
         if self.is_client() && self.closed == self.plan.flows.min(FLOWS_MAX) {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   y's receive space:   ack ............ edge = ack + (wnd << scale)
-//!                                          | never moves back as y sends segments,
+//!                                          | never moves back as y sends segments (but for what
+//!                                          | the scale rounds off, RFC 7323 section 2.4),
 //!                                          | never passed by what x sends, of those that reached x
 //! ```
 
@@ -26,7 +27,7 @@ type Flow = (SocketAddr, SocketAddr);
 struct Half {
     /// `Some`: its SYN was seen; the shift that it would use if both offer one.
     syn: Option<Option<u8>>,
-    /// The edge that it has offered last.
+    /// The furthest edge that it has offered.
     offered: Option<u32>,
     /// The furthest edge that has reached the other end.
     reached: Option<u32>,
@@ -74,8 +75,9 @@ impl Windows {
         }
     }
 
-    /// The edge that a segment offers; none without ACK and for resets, whose window means nothing.
-    fn edge(&self, seen: &Seen) -> Option<u32> {
+    /// The edge that a segment offers, and the unit of its window; none without ACK and for resets,
+    /// whose window means nothing.
+    fn edge(&self, seen: &Seen) -> Option<(u32, i32)> {
         let header = &seen.header;
         if !header.flags.ack() || header.flags.rst() {
             return None;
@@ -87,7 +89,7 @@ impl Windows {
             (Some(own), Some(_)) if !header.flags.syn() => own.min(14),
             _ => 0,
         };
-        Some(header.ack.wrapping_add(u32::from(header.window) << shift))
+        Some((header.ack.wrapping_add(u32::from(header.window) << shift), 1 << shift))
     }
 
     /// A host sends `frame`.
@@ -115,9 +117,10 @@ impl Windows {
                 return Err(Violation::WindowExceeded { detail });
             }
         }
-        let Some(edge) = self.edge(&seen) else { return Ok(()) };
+        let Some((edge, unit)) = self.edge(&seen) else { return Ok(()) };
+        let moved = own.offered.map_or(0, |last| edge.wrapping_sub(last) as i32);
         if let Some(last) = own.offered
-            && (edge.wrapping_sub(last) as i32) < 0
+            && moved <= -unit
         {
             let detail = format!(
                 "{from} > {to} ack {} window {}: edge {edge}, was {last}",
@@ -125,15 +128,17 @@ impl Windows {
             );
             return Err(Violation::WindowShrunk { detail });
         }
-        own.offered = Some(edge);
-        self.set(seen.flow, own);
+        if own.offered.is_none() || moved > 0 {
+            own.offered = Some(edge);
+            self.set(seen.flow, own);
+        }
         Ok(())
     }
 
     /// `frame` has reached a host. If its checksum is wrong, it has said nothing.
     pub(crate) fn on_arrived(&mut self, frame: &[u8]) {
         let Some(seen) = Seen::of(frame) else { return };
-        let Some(edge) = self.edge(&seen) else { return };
+        let Some((edge, _)) = self.edge(&seen) else { return };
         let mut half = self.half(seen.flow);
         if half.reached.is_none_or(|old| (edge.wrapping_sub(old) as i32) > 0) {
             half.reached = Some(edge);
