@@ -1,5 +1,6 @@
 //! The bytes on the control connection, and what is made of them.
 
+use proptest::prelude::*;
 use tcp::ConnOptions;
 
 use super::results::{Results, SenderRetransmits, StreamResult, integer};
@@ -193,6 +194,24 @@ fn the_server_says_what_the_original_says() {
 }
 
 #[test]
+fn roles_follow_the_order_of_syns_and_not_of_cookies() {
+    let mut net = net_with(Link::default(), server_config());
+    let script = Script::open(&mut net);
+    script.expect(&mut net, &[9]);
+    script.say_json(&mut net, &json!({ "tcp": true, "len": 1000, "bidirectional": true }));
+    script.expect(&mut net, &[10]);
+    let first = connect(&mut net, script.host);
+    let second = connect(&mut net, script.host);
+    // The first cookie was lost on its way and comes late.
+    send(&mut net, script.host, second, &script.cookie);
+    send(&mut net, script.host, first, &script.cookie);
+    script.expect(&mut net, &[1, 2]);
+    net.run_for(Duration::from_millis(100));
+    assert!(heard(&mut net, script.host, first).is_empty(), "the server receives here");
+    assert!(heard(&mut net, script.host, second).len() > 10_000, "and sends here");
+}
+
+#[test]
 fn parameters_survive_the_way_there() {
     let params = Params {
         omit_secs: 1,
@@ -342,4 +361,105 @@ fn ours_read_back() {
     };
     let text = results.to_json().to_string();
     assert_eq!(Results::from_json(text.as_bytes(), &|id| id == 3), Ok(results));
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (-5i64..2_000_000).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((".{0,4}", inner), 0..4)
+                .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+        ]
+    })
+}
+
+const PARAM_KEYS: [&str; 24] = [
+    "tcp",
+    "omit",
+    "time",
+    "num",
+    "blockcount",
+    "MSS",
+    "nodelay",
+    "parallel",
+    "reverse",
+    "window",
+    "len",
+    "bandwidth",
+    "fqrate",
+    "pacing_timer",
+    "burst",
+    "TOS",
+    "flowlabel",
+    "title",
+    "extra_data",
+    "congestion",
+    "get_server_output",
+    "repeating_payload",
+    "bidirectional",
+    "server_affinity",
+];
+const RESULT_KEYS: [&str; 12] = [
+    "id",
+    "bytes",
+    "retransmits",
+    "jitter",
+    "errors",
+    "packets",
+    "omitted_errors",
+    "omitted_packets",
+    "start_time",
+    "end_time",
+    "cpu_util_total",
+    "sender_has_retransmits",
+];
+
+proptest! {
+    #[test]
+    fn what_is_accepted_of_any_parameters_is_within_the_limits(
+        pairs in prop::collection::vec((prop::sample::select(&PARAM_KEYS[..]), any_value()), 0..8),
+    ) {
+        let object = pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+        let text = Value::Object(object).to_string();
+        if let Ok((params, _)) = Params::from_json(text.as_bytes()) {
+            // The original takes two end conditions; only a command line refuses them.
+            let params = Params { blockcount: 0, ..params };
+            prop_assert_eq!(params.check(), Ok(()));
+            let again = Params::from_json(params.to_json().to_string().as_bytes());
+            let by_time = params.num == 0;
+            let expected = Params { time_secs: if by_time { params.time_secs } else { 0 }, ..params };
+            prop_assert_eq!(again.map(|(p, _)| p), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn any_results_are_taken_or_refused(
+        changes in prop::collection::vec(
+            (prop::sample::select(&RESULT_KEYS[..]), any::<bool>(), any_value()), 0..5),
+    ) {
+        let mut value = minimal_results(1);
+        for (key, in_stream, new) in changes {
+            if in_stream { value["streams"][0][key] = new } else { value[key] = new }
+        }
+        if let Ok(results) = Results::from_json(value.to_string().as_bytes(), &|id| id == 1) {
+            prop_assert!(results.streams.iter().all(|s| s.id == 1));
+            let again = Results::from_json(results.to_json().to_string().as_bytes(), &|id| id == 1);
+            prop_assert!(again.is_ok(), "{again:?}");
+        }
+    }
+
+    #[test]
+    fn integers_fold_without_surprise(n in any::<i64>()) {
+        prop_assert_eq!(integer(&Value::from(n)), Some(n));
+        prop_assert_eq!(integer(&Value::from(n as u64)), Some(n));
+    }
 }
