@@ -121,6 +121,24 @@ fn a_rescue_probes_the_end_when_there_is_nothing_else_to_send() {
 }
 
 #[test]
+fn holes_found_below_the_rescue_are_repaired_too() {
+    let mut t = Conversation::with(|_, p| p.initial_cwnd = 20);
+    t.app_sends(at_ms(0), 20 * 1460);
+    t.forget_output();
+    t.peer_sends(at_ms(50), seg().seq(1).ack(1).sack(&[(at(1), at(8))]));
+    t.expect(at_ms(50), seg().seq(1).kind(PlanKind::Retransmit));
+    // One more fits the window, and nothing new is there: the last segment is tried.
+    t.expect(at_ms(50), seg().seq(at(19)).kind(PlanKind::Retransmit));
+    t.expect_quiet();
+    // Then it shows that 8 to 12 are missing.
+    t.peer_sends(at_ms(100), seg().seq(1).ack(at(8)).sack(&[(at(13), at(20))]));
+    for i in 8..13 {
+        t.expect(at_ms(100), seg().seq(at(i)).len(1460).kind(PlanKind::Retransmit));
+    }
+    t.expect_quiet();
+}
+
+#[test]
 fn newreno_retransmits_on_the_third_duplicate_and_on_partial_acknowledgements() {
     let mut t = ten_in_flight(false);
     t.peer_sends(at_ms(50), seg().seq(1).ack(1));
