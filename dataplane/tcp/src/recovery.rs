@@ -351,3 +351,116 @@ pub(crate) struct Timeout {
     /// The peer had withdrawn what it had selectively acknowledged.
     pub(crate) reneged: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::log::{Marks, Record};
+    use super::*;
+    use base::Instant;
+
+    const SIZE: u32 = 60_000;
+
+    struct Flow {
+        recovery: Recovery,
+        una: SeqNum,
+        nxt: SeqNum,
+        sack: bool,
+    }
+
+    impl Flow {
+        fn new(sack: bool) -> Self {
+            let start = SeqNum::new(77);
+            Self { recovery: Recovery::new(start, 3), una: start, nxt: start, sack }
+        }
+
+        fn send(&mut self, segs: u32) {
+            let end = self.nxt.add(segs * SIZE);
+            self.recovery.log.push(Record {
+                start: self.nxt,
+                end,
+                sent: Instant::from_millis(1),
+                rxt_nxt: end,
+                seg_size: SIZE as u16,
+                marks: Marks::default(),
+            });
+            self.nxt = end;
+        }
+
+        fn ack(&mut self, segs: u32, block: Option<(u32, u32)>, duplicates: u32) -> Change {
+            let mut outcome = AckOutcome {
+                prior_high_sacked: self.recovery.log.high_sacked(),
+                ..AckOutcome::default()
+            };
+            self.una = self.una.add(segs * SIZE);
+            self.recovery.log.ack_to(self.una, &mut outcome);
+            if let Some((from, to)) = block {
+                let range = SeqRange::new(self.una.add(from * SIZE), self.una.add(to * SIZE));
+                self.recovery.on_sack(range.unwrap(), &mut outcome);
+            }
+            let info = AckInfo {
+                snd_una: self.una,
+                snd_nxt: self.nxt,
+                advanced: segs > 0,
+                duplicates,
+                sack: self.sack,
+                mss: SIZE,
+                max_reordering: 300,
+            };
+            let (change, _) = self.recovery.on_ack(&info, &outcome);
+            self.recovery.log.check(self.una, self.nxt);
+            change
+        }
+    }
+
+    /// Whatever is remembered as a sequence number must keep up with `snd_una`, or it is in the future
+    /// once 2^31 bytes have passed.
+    #[test]
+    fn nothing_remembered_goes_stale() {
+        for sack in [true, false] {
+            let mut flow = Flow::new(sack);
+            for round in 0..6 {
+                flow.send(10);
+                let change = if sack { flow.ack(0, Some((1, 4)), 0) } else { flow.ack(0, None, 3) };
+                assert_eq!(change, Change::Enter, "sack {sack} round {round}");
+                assert_eq!(flow.recovery.next_retransmission().map(|r| r.start), Some(flow.una));
+                let (una, nxt) = (flow.una, flow.nxt);
+                flow.recovery.on_retransmitted(una, 1, Instant::from_millis(2), nxt);
+                assert_eq!(flow.ack(10, None, 0), Change::Exit(CaState::Recovery));
+                // More than 2^31 bytes without loss.
+                for _ in 0..40 {
+                    flow.send(1000);
+                    assert_eq!(flow.ack(1000, None, 0), Change::None);
+                }
+                assert_eq!(flow.recovery.in_flight(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn the_pipe_counts_what_is_really_in_flight() {
+        let mut flow = Flow::new(true);
+        flow.send(10);
+        assert_eq!(flow.recovery.in_flight(), 10);
+        flow.ack(0, Some((2, 5)), 0);
+        // Three have arrived, two are lost.
+        assert_eq!(flow.recovery.in_flight(), 5);
+        let start = flow.una;
+        flow.recovery.on_retransmitted(start, 1, Instant::from_millis(2), flow.nxt);
+        assert_eq!(flow.recovery.in_flight(), 6);
+        let timeout = flow.recovery.on_timeout(flow.una, flow.nxt, 3);
+        assert!(!timeout.fresh && !timeout.reneged);
+        assert_eq!(flow.recovery.in_flight(), 0);
+        assert_eq!(flow.recovery.ca_state(), CaState::Loss);
+    }
+
+    #[test]
+    fn a_second_timeout_is_no_new_event_and_a_later_one_is() {
+        let mut flow = Flow::new(true);
+        flow.send(4);
+        assert!(flow.recovery.on_timeout(flow.una, flow.nxt, 3).fresh);
+        assert!(!flow.recovery.on_timeout(flow.una, flow.nxt, 3).fresh);
+        assert_eq!(flow.ack(4, None, 0), Change::Exit(CaState::Loss));
+        flow.send(4);
+        assert!(flow.recovery.on_timeout(flow.una, flow.nxt, 3).fresh);
+    }
+}
