@@ -548,8 +548,8 @@ fn sizes_times_and_names() {
         ),
     ]);
     let needed = message(&with_port("[limits]\nbuffers = 1000000\n"));
-    assert!(needed.contains("memory = \"3012MiB\" would do"), "{needed}");
-    let enough = with_port("[dataplane]\nmemory = \"3012MiB\"\n[limits]\nbuffers = 1000000\n");
+    assert!(needed.contains("memory = \"5046MiB\" would do"), "{needed}");
+    let enough = with_port("[dataplane]\nmemory = \"5046MiB\"\n[limits]\nbuffers = 1000000\n");
     assert_eq!(check(&enough).unwrap().dataplane.buffers, 1_000_000);
 }
 
