@@ -24,9 +24,11 @@
 //!   can be added without touching the protocol.
 
 mod alarm;
+mod capture;
 mod client;
 mod code;
 mod control;
+mod farewell;
 mod host;
 pub mod json;
 mod measure;

@@ -3,10 +3,10 @@
 //! ```text
 //! a connection -> Waiting (cookie) -> the session's control connection, or one of its streams
 //!                    |                          |
-//!                    +--> Lingering <-----------+   says its last word, drains, then is closed
+//!                    +--> Farewells <-----------+   says its last word, drains, then is closed
 //! ```
 //!
-//! INVARIANT: each connection is in exactly one of `waiting`, `session` and `lingering`, and each
+//! INVARIANT: each connection is in exactly one of `waiting`, `session` and `farewells`, and each
 //! of these has a deadline at every moment.
 
 use core::net::{IpAddr, SocketAddr};
@@ -17,14 +17,15 @@ use stack::{App, AppEvent, Io, ListenError};
 use tcp::ConnOptions;
 
 use super::alarm::Alarm;
+use super::capture::Capture;
 use super::client::HOUSEKEEPING;
 use super::code::{Code, Failure};
 use super::control::{
     COOKIE_LEN, Control, Cookie, Exact, Input, PARAMS_MAX_BYTES, RESULTS_MAX_BYTES, State,
     cookie_text,
 };
+use super::farewell::Farewells;
 use super::host::Host;
-use super::json;
 use super::measure::{Measurement, OnStream};
 use super::outbox::{Outbox, RETRY};
 use super::params::Params;
@@ -36,25 +37,16 @@ use super::text;
 const BACKLOG: u32 = 512;
 /// Connections whose cookie is not complete; more are refused.
 const WAITING_MAX: usize = 512;
-/// Connections that say their last word; more are reset at once.
-const LINGERING_MAX: usize = 1024;
 /// Longest wait for a cookie, and for the first byte of the parameters.
 const COOKIE_LIMIT: Duration = Duration::from_secs(10);
 /// Longest wait for a whole message, and for all data connections.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(30);
-/// A refused peer has this long to read why.
-const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// A data connection has this long to deliver what is queued after the end of the test.
 const DATA_LINGER_LIMIT: Duration = Duration::from_secs(30);
 /// What a test may take longer than it should, as in the original.
 const GRACE: Duration = Duration::from_secs(40);
 /// Longest test that ends only by the client's word: the longest that one can ask for by time.
 const UNTIMED_LIMIT: Duration = Duration::from_secs(86_400 + 600);
-/// Longest text kept for a client that asks for the server's output.
-const OUTPUT_MAX_BYTES: usize = 256 * 1024;
-/// Rows kept for a client that asks for it as JSON; they take about half of the largest message.
-const OUTPUT_MAX_ROWS: usize = 1024;
-
 /// What a server is to do.
 pub struct ServerConfig {
     /// Local port.
@@ -110,15 +102,6 @@ struct Waiting {
     deadline: Instant,
 }
 
-/// A connection on its way out.
-#[derive(Debug)]
-struct Lingering {
-    control: Control,
-    /// We have sent FIN; what still comes is read and thrown away.
-    finished: bool,
-    deadline: Instant,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// PARAM_EXCHANGE sent.
@@ -153,29 +136,6 @@ struct Session {
     capture: Option<Capture>,
 }
 
-/// What a client that asks for our output will get.
-enum Capture {
-    Text { renderer: text::Renderer, text: String },
-    Json(Box<json::Builder>),
-}
-
-impl Capture {
-    fn add(&mut self, report: &Report) {
-        match self {
-            Self::Text { renderer, text } => {
-                let lines = renderer.render(report);
-                if text.len() + lines.out.len() <= OUTPUT_MAX_BYTES {
-                    text.push_str(&lines.out);
-                }
-            }
-            Self::Json(builder) => {
-                // The document is taken before the last report.
-                let _ = builder.push(report);
-            }
-        }
-    }
-}
-
 /// The application.
 pub struct Server {
     config: ServerConfig,
@@ -184,7 +144,7 @@ pub struct Server {
     tests: u64,
     waiting: Vec<Waiting>,
     session: Option<Session>,
-    lingering: Vec<Lingering>,
+    farewells: Farewells,
     idle_since: Instant,
     outbox: Outbox,
     exit: Option<u8>,
@@ -201,7 +161,7 @@ impl Server {
             tests: 0,
             waiting: Vec::new(),
             session: None,
-            lingering: Vec::new(),
+            farewells: Farewells::default(),
             idle_since: Instant::ZERO,
             outbox: Outbox::default(),
             exit: None,
@@ -243,42 +203,11 @@ impl Server {
     fn on_accepted(&mut self, io: &mut dyn Io, conn: ConnId, syn_arrival: Instant) {
         let open = self.session.as_ref().is_none_or(|s| s.phase == Phase::CreateStreams);
         if !open || self.waiting.len() >= WAITING_MAX || self.exit.is_some() {
-            return self.refuse(io, conn);
+            return self.farewells.refuse(io, conn);
         }
         let deadline = io.now() + COOKIE_LIMIT;
         self.waiting.push(Waiting { conn, input: Exact::default(), syn_arrival, deadline });
         self.on_waiting(io, conn);
-    }
-
-    /// Say "busy" and close. Closing at once would reset the connection if the cookie is unread, and
-    /// the reset may overtake the word.
-    fn refuse(&mut self, io: &mut dyn Io, conn: ConnId) {
-        let mut control = Control::new(conn);
-        control.send_state(io, State::AccessDenied);
-        self.linger(io, control, REFUSAL_LIMIT);
-    }
-
-    fn linger(&mut self, io: &mut dyn Io, control: Control, limit: Duration) {
-        if self.lingering.len() >= LINGERING_MAX {
-            return io.abort(control.conn);
-        }
-        let conn = control.conn;
-        let deadline = io.now() + limit;
-        self.lingering.push(Lingering { control, finished: false, deadline });
-        self.on_lingering(io, conn);
-    }
-
-    fn on_lingering(&mut self, io: &mut dyn Io, conn: ConnId) -> bool {
-        let Some(l) = self.lingering.iter_mut().find(|l| l.control.conn == conn) else {
-            return false;
-        };
-        l.control.flush(io);
-        if !l.finished && l.control.is_flushed() {
-            l.finished = true;
-            io.shutdown(conn);
-        }
-        io.recv(conn, &mut |bytes| bytes.len());
-        true
     }
 
     /// More of a cookie, or its end.
@@ -312,7 +241,7 @@ impl Server {
                     self.start_test(io);
                 }
             }
-            Some(_) => self.refuse(io, waiting.conn),
+            Some(_) => self.farewells.refuse(io, waiting.conn),
         }
     }
 
@@ -336,7 +265,7 @@ impl Server {
 
     fn refuse_waiting(&mut self, io: &mut dyn Io) {
         for waiting in std::mem::take(&mut self.waiting) {
-            self.refuse(io, waiting.conn);
+            self.farewells.refuse(io, waiting.conn);
         }
     }
 
@@ -425,13 +354,7 @@ impl Server {
         if !params.get_server_output {
             return None;
         }
-        Some(if self.config.json {
-            let host = self.config.host.as_ref();
-            Capture::Json(Box::new(json::Builder::with_rows_max(host, OUTPUT_MAX_ROWS)))
-        } else {
-            let options = text::Options { format: self.config.format, ..text::Options::default() };
-            Capture::Text { renderer: text::Renderer::new(options), text: String::new() }
-        })
+        Some(Capture::new(self.config.host.as_ref(), self.config.json, self.config.format))
     }
 
     fn control_info(&self, io: &dyn Io) -> Option<ControlInfo> {
@@ -571,22 +494,12 @@ impl Server {
         let now = io.now();
         let mut conns: Vec<ConnId> = joined.iter().map(|j| j.conn).collect();
         for stream in streams.filter(|stream| stream.closed_at.is_none()) {
-            // From here on the connection belongs to the lingering ones.
+            // From here on the connection belongs to the farewells.
             stream.closed_at = Some(now);
             conns.push(stream.conn);
         }
         for conn in conns {
-            if limit.is_zero() || self.lingering.len() >= LINGERING_MAX {
-                io.abort(conn);
-                continue;
-            }
-            io.close(conn);
-            let deadline = now + limit;
-            self.lingering.push(Lingering {
-                control: Control::new(conn),
-                finished: true,
-                deadline,
-            });
+            self.farewells.close(io, conn, limit);
         }
     }
 
@@ -599,10 +512,8 @@ impl Server {
         if let Err(failure) = theirs {
             return self.fail(io, failure);
         }
-        match s.capture.take() {
-            Some(Capture::Text { text, .. }) => ours.server_output_text = Some(text),
-            Some(Capture::Json(builder)) => ours.server_output_json = Some(builder.so_far()),
-            None => {}
+        if let Some(capture) = s.capture.take() {
+            capture.put_into(&mut ours);
         }
         let mut value = ours.to_json();
         if value.to_string().len() > RESULTS_MAX_BYTES
@@ -643,7 +554,7 @@ impl Server {
     fn end_session(&mut self, io: &mut dyn Io, success: bool) {
         let Some(s) = self.session.take() else { return };
         let counted = s.measurement.is_some();
-        self.linger(io, s.control, REFUSAL_LIMIT);
+        self.farewells.finish(io, s.control);
         self.refuse_waiting(io);
         if let Some(listener) = self.listener {
             io.set_listener_options(listener, &control_options());
@@ -669,7 +580,7 @@ impl Server {
 
     fn on_closed(&mut self, io: &mut dyn Io, conn: ConnId) {
         self.waiting.retain(|w| w.conn != conn);
-        self.lingering.retain(|l| l.control.conn != conn);
+        self.farewells.on_closed(conn);
         let Some(s) = &mut self.session else { return };
         if s.control.conn == conn {
             if s.phase == Phase::AwaitDone {
@@ -719,10 +630,7 @@ impl Server {
             // Somebody who says nothing gets no answer.
             io.abort(waiting.conn);
         }
-        while let Some(at) = self.lingering.iter().position(|l| late(l.deadline)) {
-            let lingering = self.lingering.swap_remove(at);
-            io.abort(lingering.control.conn);
-        }
+        self.farewells.expire(io);
         if self.is_idle_for_too_long(now) {
             self.leave(io, 1);
         }
@@ -770,8 +678,8 @@ impl Server {
         if waiting {
             next = next.min(io.now() + RETRY);
         }
-        let deadlines = self.waiting.iter().map(|w| w.deadline);
-        next = deadlines.chain(self.lingering.iter().map(|l| l.deadline)).fold(next, Ord::min);
+        next = self.waiting.iter().map(|w| w.deadline).fold(next, Ord::min);
+        next = next.min(self.farewells.deadline());
         if let Some(s) = &self.session {
             next = next.min(s.deadline);
             if let Some(m) = &s.measurement {
@@ -802,7 +710,7 @@ impl Server {
         if self.session.as_ref().is_some_and(|s| s.control.conn == conn) {
             self.on_control(io);
         } else if !self.on_waiting(io, conn) {
-            self.on_lingering(io, conn);
+            self.farewells.on_event(io, conn);
         }
     }
 }
