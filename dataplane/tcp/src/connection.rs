@@ -41,7 +41,7 @@ use crate::timers::{Timer, TimerTable};
 use crate::window::initial_rcvbuf;
 use crate::{
     CloseReason, ConnOptions, Cx, Estimator, Event, PathParams, Plan, PlanKind, PlanOptions,
-    Segment, SeqNum, State, TcpParams, WindowScale,
+    Segment, SeqNum, State, StateEvent, TcpParams, WindowScale,
 };
 use parts::{EXTENSION_IDLE, Ext, Extension, Flags, Hot, Usage, Warm};
 
@@ -343,6 +343,20 @@ impl Connection {
             cx.counters.curr_estab = cx.counters.curr_estab.saturating_sub(1);
         }
         self.hot.state = state;
+    }
+
+    /// Go where the table of RFC 9293 figure 5 says; an event that means nothing here changes nothing.
+    fn transit(&mut self, cx: &mut Cx<'_>, event: StateEvent) {
+        match self.hot.state.after(event) {
+            Some(State::Closed) => self.finish(cx, CloseReason::Finished),
+            Some(next) => {
+                self.set_state(cx, next);
+                if next == State::TimeWait {
+                    self.hot.timers.stop_all();
+                }
+            }
+            None => {}
+        }
     }
 
     /// The end. Nothing of the peer's matters any more.

@@ -1,11 +1,45 @@
 //! Counters of the protocol by their MIB names (RFC 4022 and Linux's TcpExt).
 
+use base::{Instant, Random};
+
+/// `tcp_challenge_ack_limit`: challenge acknowledgements of one worker in the present second.
+///
+/// The real limit of each second is drawn between half and one and a half times the configured one,
+/// because a constant one tells a stranger whether his guesses were answered (CVE-2016-5696).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChallengeLimit {
+    second: u64,
+    left: u32,
+}
+
+impl ChallengeLimit {
+    /// Whether one more may be sent; `u32::MAX` is no limit.
+    pub(crate) fn take(&mut self, now: Instant, limit: u32, random: &mut dyn Random) -> bool {
+        if limit == u32::MAX {
+            return true;
+        }
+        // Seconds count from one, so that the first one is told from "never".
+        let second = now.as_millis() / 1000 + 1;
+        if second != self.second {
+            self.second = second;
+            // The draw stays secret.
+            let spread = (u64::from(limit) * (random.secret() >> 32)) >> 32;
+            self.left = (u64::from(limit / 2) + spread).min(u64::from(u32::MAX)) as u32;
+        }
+        let granted = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        granted
+    }
+}
+
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $field:ident => $name:literal,)+) => {
         /// Plain integers, owned by one worker. Names follow the MIB.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct TcpCounters {
             $($(#[doc = $doc])+ pub $field: u64,)+
+            /// The limit that one of the counters is subject to; no counter itself.
+            pub(crate) challenges: ChallengeLimit,
         }
 
         impl TcpCounters {
@@ -149,4 +183,27 @@ counters! {
     hystart_train_detect => "TcpExtTCPHystartTrainDetect",
     /// HyStart ended slow start because of delay.
     hystart_delay_detect => "TcpExtTCPHystartDelayDetect",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::SeededRandom;
+
+    #[test]
+    fn challenges_of_a_second_are_between_half_and_one_and_a_half() {
+        let mut random = SeededRandom::new(3);
+        let mut limit = ChallengeLimit::default();
+        let mut seen = (u32::MAX, 0);
+        for second in 0..200 {
+            let now = Instant::from_millis(second * 1000 + 5);
+            let sent = (0..1000).filter(|_| limit.take(now, 100, &mut random)).count() as u32;
+            seen = (seen.0.min(sent), seen.1.max(sent));
+        }
+        assert!(seen.0 >= 50 && seen.1 < 150, "{seen:?}");
+        assert!(seen.0 < 60 && seen.1 > 140, "{seen:?}: it is drawn");
+        let now = Instant::from_millis(1_000_000);
+        assert!((0..1000).all(|_| limit.take(now, u32::MAX, &mut random)), "no limit");
+        assert!(!limit.take(now, 0, &mut random), "none at all");
+    }
 }

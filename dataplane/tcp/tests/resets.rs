@@ -109,6 +109,19 @@ fn challenges_are_limited_per_connection() {
 }
 
 #[test]
+fn challenges_are_limited_per_worker() {
+    let mut t = Conversation::with(|_, p| {
+        p.challenge_ack_limit = 10;
+        p.invalid_ratelimit = std::time::Duration::ZERO;
+    });
+    for _ in 0..1000 {
+        t.peer_sends(at_ms(1), seg().syn().seq(100).ack(1));
+    }
+    let answers = t.take_trace().len();
+    assert!((5..=15).contains(&answers), "{answers}");
+}
+
+#[test]
 fn acknowledgements_of_what_was_never_sent() {
     let mut t = Conversation::established();
     t.app_sends(at_ms(0), 100);

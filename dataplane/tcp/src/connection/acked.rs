@@ -8,7 +8,7 @@ use crate::cc::{self, Controller};
 use crate::recovery::log::{AckOutcome, Marks};
 use crate::recovery::{AckInfo, CaState, Change};
 use crate::timers::Timer;
-use crate::{CloseReason, Cx, Segment, SeqNum, SeqRange, State};
+use crate::{Cx, Segment, SeqNum, SeqRange, StateEvent};
 
 /// A peer that withdraws a selective acknowledgement gets this long to think again, at least.
 const RENEGING_DELAY: Duration = Duration::from_millis(10);
@@ -230,14 +230,8 @@ impl Connection {
     fn on_fin_acknowledged(&mut self, cx: &mut Cx<'_>) {
         let fin_acknowledged =
             self.hot.flags.has(Flags::FIN_QUEUED) && self.hot.snd_una == self.send_end();
-        if !fin_acknowledged {
-            return;
-        }
-        match self.hot.state {
-            State::FinWait1 => self.set_state(cx, State::FinWait2),
-            State::Closing => self.enter_time_wait(cx),
-            State::LastAck => self.finish(cx, CloseReason::Finished),
-            _ => {}
+        if fin_acknowledged {
+            self.transit(cx, StateEvent::AckOfFin);
         }
     }
 }

@@ -365,9 +365,15 @@ impl Connection {
         if reason == DropReason::TcpSynChallenged {
             cx.counters.syn_challenge += 1;
         }
-        if self.may_answer_invalid(cx) {
+        if !self.may_answer_invalid(cx) {
+            return;
+        }
+        let limit = cx.params.challenge_ack_limit;
+        if cx.counters.challenges.take(cx.now, limit, cx.random) {
             cx.counters.challenge_ack += 1;
             self.hot.flags.set(Flags::ACK_NOW);
+        } else {
+            cx.counters.ack_skipped += 1;
         }
     }
 

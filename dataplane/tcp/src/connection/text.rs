@@ -9,7 +9,7 @@ use super::{Connection, Disposition, Flags, Keep, RCV_MSS_MIN};
 use crate::recv::Inserted;
 use crate::recv::ack::{QUICK_MAX, quick_budget};
 use crate::timers::Timer;
-use crate::{CloseReason, Cx, Segment, SeqNum, SeqRange, State};
+use crate::{CloseReason, Cx, Segment, SeqNum, SeqRange, StateEvent};
 
 /// Smallest payload with which a lower estimate of the peer's segment size is believed at once.
 const RCV_MSS_PLAUSIBLE: u32 = 536;
@@ -225,18 +225,7 @@ impl Connection {
         self.hot.flags.set(Flags::FIN_TAKEN);
         self.hot.flags.set(Flags::EV_PEER_CLOSED);
         self.hot.flags.set(Flags::ACK_NOW);
-        match self.hot.state {
-            State::Established => self.set_state(cx, State::CloseWait),
-            // Our FIN is acknowledged in FIN-WAIT-2 only.
-            State::FinWait1 => self.set_state(cx, State::Closing),
-            State::FinWait2 => self.enter_time_wait(cx),
-            _ => {}
-        }
-    }
-
-    pub(super) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
-        self.set_state(cx, State::TimeWait);
-        self.hot.timers.stop_all();
+        self.transit(cx, StateEvent::Fin);
     }
 
     /// Estimate the peer's segment size, for delayed acknowledgements and silly windows.

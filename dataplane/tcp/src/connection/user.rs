@@ -6,7 +6,7 @@ use super::{CHARGE, Connection, Flags};
 use crate::recovery::log::Marks;
 use crate::timers::Timer;
 use crate::window::initial_rcvbuf;
-use crate::{CloseReason, ConnOptions, Cx, SendError, State, TcpParams};
+use crate::{CloseReason, ConnOptions, Cx, SendError, State, StateEvent, TcpParams};
 
 impl Connection {
     /// Bytes that the application may hand over now: free send buffer, `tcp_notsent_lowat`.
@@ -162,9 +162,7 @@ impl Connection {
             self.attach(cx);
             self.hot.flags.set(Flags::FIN_QUEUED);
             self.hot.flags.clear(Flags::MORE);
-            let next =
-                if self.hot.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
-            self.set_state(cx, next);
+            self.transit(cx, StateEvent::Close);
         }
         self.hot.flags.clear(Flags::WANT_WRITABLE);
         if self.is_lingering() {
