@@ -68,7 +68,8 @@ pub struct Cx<'a> {
     /// This worker's counters.
     pub counters: &'a mut TcpCounters,
     /// Bytes by which receive windows may still grow, given the buffers at hand. The engine never
-    /// moves the right edge of a window further than this, and never back.
+    /// moves the right edge of a window further than this, and never back (in a header it may appear
+    /// rounded down by less than one unit of the window scale).
     pub rcv_room: u32,
     /// Whether a received segment could be stored at all now. When false, data are dropped with
     /// [`base::DropReason::RcvMemory`] or [`base::DropReason::OfoLimit`].

@@ -128,6 +128,7 @@ fn a_shower_of_selective_acknowledgements_costs_bounded_memory() {
     let mut o = opening(1, 2);
     o.peer_mss = Some(1);
     o.snd_wscale = 14;
+    o.snd_wnd = 0xffff << 14;
     let mut now = at_ms(0);
     let mut conn = connect(&mut world, now, &o);
     let base = conn.snd_una();
@@ -139,7 +140,8 @@ fn a_shower_of_selective_acknowledgements_costs_bounded_memory() {
         conn.on_transmitted(&mut cx, &plan, segs);
     }
     let mss = conn.snd_mss();
-    let sent = room / mss;
+    let sent = conn.info(&world.cx(now)).unacked;
+    assert!(sent > 80_000, "{sent}");
     for i in (1..sent / 2).rev() {
         now += Duration::from_micros(1);
         let mut options = SegOptions::default();
@@ -162,4 +164,18 @@ fn a_shower_of_selective_acknowledgements_costs_bounded_memory() {
     let info = conn.info(&world.cx(now));
     assert!(info.sacked > 100 && info.sacked <= sent / 2, "{info:?}");
     assert!(world.counters.sack_discard > 0, "the log's limit was met");
+    // A log that cannot be split any more must not make a retransmission repeat for ever.
+    for _ in 0..5 {
+        now = conn.next_deadline().expect("data in flight");
+        conn.on_deadline(&mut world.cx(now));
+        let mut cx = world.cx(now);
+        let mut plans = 0;
+        while let Some(plan) = conn.poll_transmit(&mut cx, 64) {
+            let segs = plan.segs();
+            conn.on_transmitted(&mut cx, &plan, segs);
+            plans += 1;
+            assert!(plans < 10, "{plan:?}");
+        }
+        assert!(plans > 0);
+    }
 }

@@ -491,11 +491,9 @@ impl TransmitLog {
         debug_assert_eq!(record.start, start);
         if segs < record.segs() {
             let at = record.start.add(segs * u32::from(record.seg_size.max(1)));
-            if !self.split(index, at) {
-                // The log is full: the retransmission is not booked, so the whole record is sent
-                // again later. Harmless, and only a hostile peer gets here.
-                return;
-            }
+            // If the log is full, all of the record counts as sent: counted as less it would be sent
+            // again and again. Only a hostile peer gets here, and the timer repairs it.
+            self.split(index, at);
         }
         let Some(record) = self.records.get_mut(index) else { return };
         record.sent = now;
