@@ -1,7 +1,7 @@
 # Shared by the scripts: packages, a namespace of our own, a running server. Sourced, not run.
 # shellcheck shell=bash
 
-PACKAGES=(build-essential pkg-config libdpdk-dev dpdk-dev libclang-dev iperf3 iproute2 ethtool nftables)
+PACKAGES=(build-essential pkg-config libdpdk-dev dpdk-dev libclang-dev iperf3 iproute2 iputils-ping ethtool nftables)
 
 # Addresses inside of the namespace; nothing outside of it ever sees them.
 export KERNEL_IP4=10.99.0.1 OUR_IP4=10.99.0.2

@@ -21,21 +21,21 @@ fn the_kernel_can_ping_us_in_both_families() {
 }
 
 #[test]
-fn a_fragmented_ping_is_reassembled() {
+fn fragments_are_put_together() {
     needs_root!();
     let lab = Lab::new(1500);
     let _server = lab.serve(&[]);
-    for address in [Lab::OURS4, Lab::OURS6] {
-        let out = lab
-            .kernel("ping")
-            .args(["-c", "2", "-i", "0.05", "-W", "2", "-s", "4000", address])
-            .output()
-            .expect("ping starts");
-        let echoed = String::from_utf8_lossy(&out.stdout).contains(" 0% packet loss");
-        // The reply would have to be fragmented by us, which we do not do: what counts is that the
-        // request was put together and nothing broke.
-        assert!(echoed || lab.counter("IpReasmOKs") > 0, "{address}");
-    }
+    // IPv6, because the packet socket of `net_af_packet` has the kernel reassemble IPv4. The answer
+    // would have to be fragmented, which we do not do; that the request was complete is what counts.
+    let out = lab
+        .kernel("ping")
+        .args(["-c", "2", "-i", "0.05", "-W", "1", "-s", "4000", Lab::OURS6])
+        .output()
+        .expect("ping starts");
+    assert!(!out.stdout.is_empty());
+    assert_eq!(lab.counter("IpReasmReqds"), 6);
+    assert_eq!(lab.counter("IpReasmOKs"), 2);
+    assert_eq!(lab.counter("IcmpInEchos"), 2);
 }
 
 #[test]

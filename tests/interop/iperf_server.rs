@@ -45,8 +45,10 @@ fn every_way_to_end_and_shape_a_test() {
     needs_root!();
     let lab = Lab::new(1500);
     let _server = lab.serve(&[]);
+    // The original ends as soon as the last block is handed to TCP, so the receiver's count is short.
     let exact = lab.kernel_iperf(&["-c", Lab::OURS4, "-n", "10M"]);
-    assert!(received(&exact, "sum_received") >= 10.0 * 1024.0 * 1024.0 * 0.99);
+    assert!(received(&exact, "sum_sent") >= 10.0 * 1024.0 * 1024.0);
+    moved(&exact);
     moved(&lab.kernel_iperf(&["-c", Lab::OURS4, "-k", "100"]));
     moved(&lab.kernel_iperf(&["-c", Lab::OURS4, "-t", "1", "-M", "1200", "-R"]));
     moved(&lab.kernel_iperf(&["-c", Lab::OURS4, "-t", "1", "-w", "256K"]));

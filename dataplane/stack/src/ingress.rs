@@ -25,7 +25,7 @@ const FRAME_MAX: usize = 65_535 + LINK_HEADER_MAX;
 /// Bits of a VLAN tag that number the VLAN; without them the tag only sets a priority.
 const VLAN_NUMBER: u16 = 0xfff;
 /// Wrong TCP checksums in a row, with nothing right before, that show a link which leaves them out.
-const CHECKSUM_TRAP: u32 = 32;
+const CHECKSUM_TRAP: u32 = 3;
 
 /// Notes wrong TCP checksums until it is clear whether the link leaves them out.
 pub(crate) enum ChecksumWatch {
