@@ -77,7 +77,7 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knobs {
     profile: Profile,
-    /// In the order of [`table`].
+    /// In the order of [`table()`].
     values: Vec<(Value, Source)>,
 }
 

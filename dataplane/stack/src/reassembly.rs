@@ -1,7 +1,7 @@
 //! Reassembly of IPv4 and IPv6 fragments, within limits.
 //!
 //! TCP avoids fragments, so this table is small and strict: what overlaps is discarded as a whole
-//! (RFC 5722, RFC 8200 section 4.5; for IPv4 by our own choice), a datagram has few parts, a source
+//! (RFC 5722 section 4, RFC 8200 section 4.5; for IPv4 by our own choice), a datagram has few parts, a source
 //! has few datagrams, and under pressure the oldest datagram goes. Bytes stay in the frames in which
 //! they came: a complete datagram is handed back as its parts in order.
 //!

@@ -468,7 +468,8 @@ impl Connection {
     }
 }
 
-/// The reset that answers a segment for which there is no connection, RFC 9293 section 3.10.7.1;
+/// The reset that answers a segment for which there is no connection, RFC 9293 section 3.5.2 and
+/// RFC 9293 section 3.10.7.1;
 /// `None` if the segment is itself a reset.
 pub fn reset_for(seg: &Segment) -> Option<Plan> {
     if seg.flags.rst() {

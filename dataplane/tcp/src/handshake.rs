@@ -1,4 +1,5 @@
-//! SYN-SENT and SYN-RECEIVED: a small record, so that a flood of SYNs costs little.
+//! SYN-SENT and SYN-RECEIVED: a small record, so that a flood of SYNs costs little. RFC 9293
+//! section 3.5.
 //!
 //! One record serves active, passive and simultaneous opens. Its output is one of two things: the
 //! SYN (with ACK in SYN-RECEIVED), on the retransmission timer, or a bare acknowledgement that

@@ -53,7 +53,7 @@ pub struct TcpParams {
     pub dsack: bool,
     /// `tcp_congestion_control`.
     pub congestion: CongestionAlgorithm,
-    /// Initial congestion window in segments, RFC 6928 (route attribute `initcwnd`).
+    /// Initial congestion window in segments, RFC 6928 section 2 (route attribute `initcwnd`).
     pub initial_cwnd: u32,
     /// `tcp_slow_start_after_idle`.
     pub slow_start_after_idle: bool,

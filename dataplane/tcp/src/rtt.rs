@@ -1,4 +1,5 @@
-//! Round trips and the retransmission timeout: RFC 6298 with the refinements of Linux.
+//! Round trips and the retransmission timeout: RFC 9293 section 3.8.1, RFC 6298 with the refinements
+//! of Linux.
 //!
 //! [`Estimator`] keeps the smoothed round trip, its deviation and the least round trip of the last
 //! minutes. [`Rto`] is a timeout that cannot leave its range. Times are `u32` microseconds in

@@ -32,7 +32,7 @@ pub struct TcpHeader {
     pub flags: TcpFlags,
     /// Window as it stands in the header, not scaled.
     pub window: u16,
-    /// Urgent pointer, if the URG flag is set. Any value can come: no buffer arithmetic on it.
+    /// Urgent pointer, if the URG flag is set; data are delivered in line, RFC 9293 section 3.8.5. Any value can come: no buffer arithmetic on it.
     pub urgent: u16,
     /// Bytes of the header with options.
     pub header_len: usize,

@@ -80,7 +80,7 @@ fn check() -> Result<()> {
 fn documentation() -> Result<()> {
     println!("$ cargo doc --workspace --no-deps (warnings are errors)");
     let status = Command::new("cargo")
-        .args(["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"])
+        .args(["doc", "--quiet", "--workspace", "--no-deps"])
         .env("RUSTDOCFLAGS", "-D warnings")
         .status()?;
     if !status.success() {

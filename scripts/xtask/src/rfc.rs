@@ -127,8 +127,11 @@ fn cite(text: &str, in_tests: bool, citations: &mut Citations) {
     // A citation may be wrapped: comment markers and line ends between its words do not count.
     let mut tests = in_tests;
     let mut words: Vec<(&str, bool)> = Vec::new();
-    for line in text.lines() {
-        tests |= line.trim_start().starts_with("#[cfg(test)]");
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        // A module in the file, that is; `mod tests;` names another file.
+        tests |= line.trim_start().starts_with("#[cfg(test)]")
+            && lines.peek().is_some_and(|next| next.ends_with('{'));
         words.extend(
             line.split_whitespace()
                 .filter(|w| !w.chars().all(|c| c == '/' || c == '!'))
@@ -160,7 +163,7 @@ mod tests {
     fn citations_are_found_wrapped_and_with_subsections() {
         let mut c = Citations::new();
         cite(
-            "// as RFC 9293 section 3.10.7.4: x\n/// RFC 7323,\n/// section 5.\n#[cfg(test)]\n// RFC 9293, section 3.10.7.",
+            "// as RFC 9293 section 3.10.7.4: x\n/// RFC 7323,\n/// section 5.\n#[cfg(test)]\nmod tests;\n#[cfg(test)]\nmod inline {\n// RFC 9293, section 3.10.7.",
             false,
             &mut c,
         );

@@ -239,7 +239,7 @@ impl Connection {
     }
 
     /// An ICMP unreachable for a segment in flight (its sequence number already checked against
-    /// `snd_una..snd_nxt`, RFC 5927): soft, remembered for the error that a timeout reports.
+    /// `snd_una..snd_nxt`): soft in synchronised states, RFC 5927 section 5 and RFC 9293 section 3.9.2,, remembered for the error that a timeout reports.
     pub fn on_unreachable(&mut self, cx: &mut Cx<'_>) {
         if matches!(self.hot.state, State::Closed | State::TimeWait) {
             return;

@@ -361,6 +361,7 @@ impl Connection {
         true
     }
 
+    /// RFC 5961 section 7: challenges are limited per connection and per worker.
     fn challenge(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
         if reason == DropReason::TcpSynChallenged {
             cx.counters.syn_challenge += 1;

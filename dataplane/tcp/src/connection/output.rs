@@ -143,6 +143,8 @@ impl Connection {
         Ok(Action::Retransmit { record, len })
     }
 
+    /// New data as far as both windows allow. Segments that a duplicate acknowledgement reports are not in
+    /// flight, so limited transmit (RFC 3042 section 2) follows by itself.
     fn decide_new_data(&self, cx: &Cx<'_>, room: u32, burst: u32) -> Result<Action, Quiet> {
         if !self.has_unsent() {
             return Err(Quiet::Nothing);

@@ -1,4 +1,4 @@
-//! TCP options: MSS (RFC 9293), window scale and timestamps (RFC 7323), SACK (RFC 2018).
+//! TCP options, RFC 9293 section 3.2: MSS, window scale and timestamps (RFC 7323), SACK (RFC 2018).
 //!
 //! Rules, all of them choices where the RFCs leave room:
 //! - An option whose length cannot be right makes the whole segment malformed; the connection is
