@@ -123,3 +123,15 @@ fn echoes_tell_the_round_trip_of_retransmissions() {
     assert_eq!(t.info().rtt, Duration::from_millis(40));
     assert_eq!(t.info().backoff, 0);
 }
+
+#[test]
+fn the_echo_of_a_duplicate_is_no_round_trip() {
+    let mut t = with_timestamps();
+    t.app_sends(at_ms(0), 2896);
+    t.advance(at_ms(8000));
+    t.forget_output();
+    // Both had arrived, the acknowledgement was lost; the retransmission was a duplicate.
+    t.peer_sends(at_ms(8100), seg().seq(1).ack(2897).sack(&[(1, 1449)]).ts(5001, OURS));
+    assert_eq!(t.info().rtt, Duration::ZERO);
+    assert_eq!(t.info().unacked, 0);
+}

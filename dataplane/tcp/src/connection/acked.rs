@@ -128,10 +128,14 @@ impl Connection {
         let measured = outcome.first_sent.filter(|_| !outcome.retrans_acked).or(outcome.sack_sent);
         let rtt = match measured {
             Some(sent) => seg.arrival.since(sent).max(Duration::from_micros(1)),
-            None if advanced => match self.echo_age(seg.arrival, seg) {
-                Some(age) => age,
-                None => return false,
-            },
+            // A report of a duplicate was caused by it, but echoes what came before: if it moves
+            // `snd_una`, an earlier acknowledgement was lost, and the age of its echo is no round trip.
+            None if advanced && !is_duplicate_report(&seg.options.sack, seg.ack) => {
+                match self.echo_age(seg.arrival, seg) {
+                    Some(age) => age,
+                    None => return false,
+                }
+            }
             None => return false,
         };
         let hot = &mut self.hot;

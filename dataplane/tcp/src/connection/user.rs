@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use super::{CHARGE, Connection, Flags};
-use crate::recovery::log::Marks;
 use crate::timers::Timer;
 use crate::window::initial_rcvbuf;
 use crate::{CloseReason, ConnOptions, Cx, SendError, State, StateEvent, TcpParams};
@@ -234,9 +233,6 @@ impl Connection {
         }
         if let Some(ext) = &mut self.ext {
             ext.recovery.on_smaller_mss(self.hot.snd_una, self.hot.snd_nxt, mss);
-            debug_assert!(ext.recovery.log.head().is_none_or(
-                |h| !h.marks.has(Marks::LOST) || u32::from(h.seg_size) <= u32::from(before)
-            ));
         }
     }
 }
