@@ -64,8 +64,6 @@ pub(crate) struct Conn {
     pub(crate) peer_closed: bool,
     /// The application has never heard of it, and never will.
     pub(crate) untold: bool,
-    /// The application waits for room and the pool was the reason.
-    pub(crate) starved: bool,
     /// When the SYN arrived.
     pub(crate) syn_arrival: Instant,
     /// Sequence number after the last byte ever sent; while opening, that of the SYN.
@@ -79,6 +77,8 @@ pub(crate) struct Conn {
     pub(crate) ready: Link,
     /// In the list of connections with news for the application.
     pub(crate) news: Link,
+    /// In the list of connections whose application waits for buffers.
+    pub(crate) starved: Link,
 }
 
 impl Conn {
@@ -99,7 +99,6 @@ impl Conn {
             discard: false,
             peer_closed: false,
             untold: false,
-            starved: false,
             syn_arrival,
             snd_max: iss,
             mac: None,
@@ -108,6 +107,7 @@ impl Conn {
             send: SendStore::default(),
             ready: Link::default(),
             news: Link::default(),
+            starved: Link::default(),
         }
     }
 

@@ -7,6 +7,7 @@
 
 use alloc::collections::VecDeque;
 
+use arrayvec::ArrayVec;
 use base::{Capabilities, Device, Frame, L4Offload, TcpFlags, TxMeta};
 use tcp::{Plan, SeqNum};
 use wire::checksum::{self, Accumulator};
@@ -23,6 +24,8 @@ const TX_FRAMES_PER_TURN: usize = 256;
 /// Answers that no connection sends (resets, ICMP, neighbour discovery) while frames wait for the
 /// device; beyond that they are not made.
 const TX_ANSWERS_WAITING: usize = 64;
+/// Parts of a chained frame besides its headers, whatever more the device takes.
+const PIECES_MAX: usize = 48;
 /// Bytes of an IP packet that a device may be asked to cut up.
 const TSO_PACKET_MAX: usize = 65_535;
 
@@ -331,15 +334,21 @@ impl<D: Device> Port<D> {
         let mut frame = if whole <= caps.header_room as usize && part.segment.is_none() {
             let frame = self.device.alloc()?;
             self.flat_frame(frame, template, part, payload, &caps)?
-        } else if caps.offloads.multi_segment
-            && payload.pieces(part.seq, part.len).count() < usize::from(caps.tx_segments_max)
-        {
-            self.chained_frame(template, part, payload, &caps)?
-        } else if part.segment.is_none() {
-            let frame = self.device.payload_alloc()?;
-            self.flat_frame(frame, template, part, payload, &caps)?
         } else {
-            return None;
+            let most = usize::from(caps.tx_segments_max).saturating_sub(1).min(PIECES_MAX);
+            let most = if caps.offloads.multi_segment { most } else { 0 };
+            let mut pieces = ArrayVec::<_, PIECES_MAX>::new();
+            let mut all = payload.pieces(part.seq, part.len);
+            pieces.extend(all.by_ref().take(most));
+            if pieces.iter().map(|p| p.len).sum::<usize>() == part.len {
+                self.chained_frame(template, part, &pieces, &caps)?
+            } else if part.segment.is_none() {
+                drop(all);
+                let frame = self.device.payload_alloc()?;
+                self.flat_frame(frame, template, part, payload, &caps)?
+            } else {
+                return None;
+            }
         };
         frame.set_tx_meta(template.meta(&caps, part, caps.offloads.tx_tcp_checksum));
         Some(frame)
@@ -375,30 +384,27 @@ impl<D: Device> Port<D> {
     }
 
     /// A header buffer and references to the payload where it is.
-    fn chained_frame<P: Payload<D::Frame>>(
+    fn chained_frame(
         &mut self,
         template: &Template,
         part: &Part,
-        payload: &P,
+        pieces: &[Piece<'_, D::Frame>],
         caps: &Capabilities,
     ) -> Option<D::Frame> {
         let mut frame = self.device.alloc()?;
         let offload = caps.offloads.tx_tcp_checksum;
         let mut sum = Accumulator::default();
-        let mut stored = 0;
         if !offload {
-            for piece in payload.pieces(part.seq, part.len) {
+            for piece in pieces {
                 let known = piece.sum.unwrap_or_else(|| accel::checksum(piece.bytes(), 0));
                 sum.add_sum(known, piece.len);
             }
         }
         let headers = frame.push_back(template.header_len())?;
         template.write(headers, part, (!offload).then(|| sum.sum()), caps);
-        for piece in payload.pieces(part.seq, part.len) {
+        for piece in pieces {
             frame.chain(self.device.share(piece.frame, piece.offset, piece.len)?);
-            stored += piece.len;
         }
-        debug_assert_eq!(stored, part.len, "the plan names bytes that are not stored");
-        (stored == part.len).then_some(frame)
+        Some(frame)
     }
 }

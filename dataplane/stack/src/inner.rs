@@ -75,8 +75,8 @@ pub(crate) struct Core<D: Device> {
     pub(crate) ready: ConnList,
     /// Connections with news for the application.
     pub(crate) news: ConnList,
-    /// Whether an application waits for buffers, so that it must be told when there are some.
-    pub(crate) starving: bool,
+    /// Connections whose application waits for buffers, to be told when there are some.
+    pub(crate) starved: ConnList,
     /// Planning stopped for lack of buffers: try again then.
     pub(crate) retry_at: Option<Instant>,
 
@@ -142,7 +142,7 @@ impl<D: Device> Core<D> {
             wheel: Wheel::new(limits.connections),
             ready: ConnList::new(|conn| &mut conn.ready),
             news: ConnList::new(|conn| &mut conn.news),
-            starving: false,
+            starved: ConnList::new(|conn| &mut conn.starved),
             retry_at: None,
             neighbors: Neighbors::new(limits.neighbors, &own, &gateways, reachable),
             neighbor_generation: 0,

@@ -13,6 +13,9 @@ use crate::route::AddressClass;
 use crate::storage::{AppendPlace, Shortage};
 use crate::{AppEvent, ConnectError, Io, ListenError, Message, Outgoing, Recv};
 
+/// Applications told in one turn that there are buffers again.
+const WOKEN_PER_TURN: u32 = 64;
+
 impl<D: Device> Io for Core<D> {
     fn now(&self) -> Instant {
         self.env.now
@@ -57,7 +60,7 @@ impl<D: Device> Io for Core<D> {
             }
             match conn.phase {
                 Phase::Handshake(_) => self.abort_slot(slot),
-                // Established and not yet reported: it will be.
+                // Established and not yet reported: reset when its turn comes.
                 _ => conn.listener = None,
             }
         }
@@ -159,8 +162,7 @@ impl<D: Device> Io for Core<D> {
         }
         if shortage == Shortage::Buffers {
             env.wait_for_buffers();
-            conn.starved = true;
-            self.starving = true;
+            self.starved.push_back(conns, slot);
         } else if taken < data.len() {
             connection.want_writable();
         }
@@ -347,7 +349,10 @@ impl<D: Device> Core<D> {
                 self.after(slot);
             }
             Phase::Handshake(handshake) => {
-                if let Some(plan) = handshake.abort(&mut cx) {
+                // Many may go at once; a reset that does not fit is one that got lost.
+                if let Some(plan) = handshake.abort(&mut cx)
+                    && self.port.has_answer_room()
+                {
                     self.send_plan(slot, &plan);
                 }
                 self.handshake_failed(slot, CloseReason::Aborted);
@@ -358,15 +363,15 @@ impl<D: Device> Core<D> {
 
     /// Tell applications that wait for buffers once there are some.
     pub(crate) fn wake_starved(&mut self) {
-        if !self.starving || !self.env.may_take_payload_buffer() {
-            return;
-        }
-        self.starving = false;
-        for slot in 0..self.conns.slots() {
-            let Some(conn) = self.conns.at_mut(slot) else { continue };
-            if core::mem::take(&mut conn.starved) && !conn.discard {
+        for _ in 0..WOKEN_PER_TURN {
+            if !self.env.may_take_payload_buffer() {
+                return;
+            }
+            let Some(id) = self.starved.pop_front(&mut self.conns) else { return };
+            let Some(conn) = self.conns.get_mut(id) else { continue };
+            if !conn.discard {
                 conn.pending.writable = true;
-                self.news.push_back(&mut self.conns, slot);
+                self.news.push_back(&mut self.conns, id.slot);
             }
         }
     }

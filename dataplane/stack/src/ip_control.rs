@@ -171,7 +171,6 @@ impl<D: Device> Core<D> {
                 self.on_path_hint(slot, known);
             }
         }
-        self.after(slot);
         Ok(())
     }
 
@@ -183,10 +182,12 @@ impl<D: Device> Core<D> {
             Phase::Handshake(handshake) => {
                 if let Some(reason) = handshake.on_unreachable(&mut cx, hard) {
                     self.handshake_failed(slot, reason);
+                    return;
                 }
             }
             Phase::Drained(_) => {}
         }
+        self.after(slot);
     }
 
     fn on_path_hint(&mut self, slot: u32, mtu: u16) {
@@ -195,6 +196,7 @@ impl<D: Device> Core<D> {
             && mtu < self.mtu
         {
             connection.on_path_hint(&mut self.env.cx(conn.params), mtu);
+            self.after(slot);
         }
     }
 

@@ -10,7 +10,7 @@ use tcp::{CloseReason, TcpCounters};
 
 use crate::conn::{Pending, Phase};
 use crate::inner::Core;
-use crate::transmit::RESETS_PER_TURN;
+use crate::transmit::{RESETS_PER_TURN, RETRY_AFTER};
 use crate::{App, AppEvent, Command, Io, Outgoing, StackConfig, StackCounters, StackParams, Turn};
 
 /// Commands taken in one turn at most.
@@ -307,7 +307,7 @@ impl<D: Device> Core<D> {
             self.neighbors.next_deadline(),
             self.fragments_deadline(),
             self.retry_at,
-            self.starving.then(|| self.env.now + crate::transmit::RETRY_AFTER),
+            (!self.starved.is_empty()).then(|| self.env.now + RETRY_AFTER),
             self.stop_deadline(),
         ]
         .into_iter()

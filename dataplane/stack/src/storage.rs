@@ -377,19 +377,23 @@ impl<F: Frame> Payload<F> for SendView<'_, F> {
     where
         F: 'a,
     {
-        let begin = self.store.at.of(seq);
-        let end = begin + len as u64;
-        let sent = &self.storage.sent;
-        let first = sent.at_or_before(&self.store.records, begin).filter(|_| len > 0);
-        let records = first.into_iter().flat_map(move |(key, _)| {
-            sent.iter_from(&self.store.records, key).take_while(move |(k, _)| *k < end)
-        });
-        records.map(move |(key, record)| {
+        let mut at = self.store.at.of(seq);
+        let end = at + len as u64;
+        // One search for each piece, and none to find that there are no more.
+        core::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (key, record) = self.storage.sent.at_or_before(&self.store.records, at)?;
             let whole = record.frame.len() as u64;
-            let from = begin.saturating_sub(key).min(whole);
-            let to = (end - key).min(whole);
+            let (from, to) = (at - key, (end - key).min(whole));
+            if from >= to {
+                return None;
+            }
+            at = key + to;
             let sum = (from == 0 && to == whole).then_some(record.sum);
-            Piece { frame: &record.frame, offset: from as usize, len: (to - from) as usize, sum }
+            let (offset, len) = (from as usize, (to - from) as usize);
+            Some(Piece { frame: &record.frame, offset, len, sum })
         })
     }
 }

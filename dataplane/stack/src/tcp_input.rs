@@ -436,6 +436,7 @@ impl<D: Device> Core<D> {
     pub(crate) fn remove_conn(&mut self, slot: u32) {
         self.ready.remove(&mut self.conns, slot);
         self.news.remove(&mut self.conns, slot);
+        self.starved.remove(&mut self.conns, slot);
         let Some(id) = self.conns.id_at(slot) else { return };
         if let Some(mut conn) = self.conns.remove(id) {
             self.storage.clear(&mut conn.recv, &mut conn.send);

@@ -247,3 +247,35 @@ fn h52_a_scan_does_not_make_us_ask_for_ever() {
     let answer = tcp_of(&host.give(&syn().ports(5, 81).frame()));
     assert_eq!(answer.len(), 1);
 }
+
+#[test]
+fn h55_what_one_worker_hears_all_know() {
+    let mut config = stack_config(1, 1500);
+    config.workers = 2;
+    let mut first = Host::with(mem_config(), config.clone(), StackParams::default(), |_, _| {});
+    config.worker = base::WorkerId(1);
+    let script = |io: &mut dyn crate::Io, e: &crate::AppEvent| {
+        if matches!(e, crate::AppEvent::Start) {
+            let remote = (PEER_IP, 9).into();
+            io.connect(remote, None, &tcp::ConnOptions::default()).unwrap();
+        }
+    };
+    let mut second = Host::with(mem_config(), config, StackParams::default(), script);
+    // The second worker waits; the answer comes to the queue of the first.
+    let reply = ArpPacket::request(Mac(OUR_MAC), OUR_IP, PEER_IP).reply(Mac(PEER_MAC));
+    first.outgoing.clear();
+    first.give(&arp_request(PEER_MAC, PEER_IP, OUR_IP));
+    first.give(&arp_frame(Mac(OUR_MAC), PEER_MAC, &reply));
+    assert_eq!(first.outgoing.len(), 2);
+    for out in first.outgoing.drain(..) {
+        let crate::Outgoing::ToWorker(to, message) = out else { panic!("for another worker") };
+        assert_eq!(to, base::WorkerId(1));
+        let from = Some(base::WorkerId(0));
+        second.command(crate::Command::Message { from, message });
+    }
+    let sent = tcp_of(&second.sent());
+    assert_eq!(sent.len(), 1, "the SYN that waited");
+    assert_eq!(sent[0].to, Mac(PEER_MAC));
+    let told = |e: &crate::AppEvent| matches!(e, crate::AppEvent::Message { .. });
+    assert!(!second.events.borrow().iter().any(told), "no business of the application");
+}
