@@ -397,3 +397,6 @@ impl<F: Frame> Payload<F> for SendView<'_, F> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
