@@ -93,6 +93,9 @@ pub(crate) fn run(args: &SysctlArgs) -> Outcome {
             Ok(answer) => {
                 let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
                 let written = matches!(request, Request::SysctlSet { .. });
+                for warning in answer["warnings"].as_array().into_iter().flatten() {
+                    eprintln!("millrace: sysctl: {}", warning.as_str().unwrap_or_default());
+                }
                 if !(written && args.quiet) {
                     show(text("name"), text("value"));
                 }
