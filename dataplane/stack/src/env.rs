@@ -51,6 +51,9 @@ const RESERVE_SHARE_OF_POOL: u32 = 8;
 /// Share of the pool beyond that which payload of ours must not touch: data that waits for the peer
 /// would otherwise keep the acknowledgements of it, which come with the peer's data, from being taken.
 const RECEIVE_SHARE_OF_POOL: u32 = 4;
+/// The part of it that connections with little to send may still use, so that a few that send much
+/// cannot silence the others.
+const SMALL_SENDERS_SHARE_OF_POOL: u32 = 8;
 /// Turns between two looks at the pool, which may cost a microsecond.
 const TURNS_PER_BUFFER_SAMPLE: u32 = 16;
 
@@ -205,10 +208,12 @@ impl Env {
         self.memory.turns_until_sample = 0;
     }
 
-    /// Whether payload of ours may take another buffer: received frames need some, too.
+    /// Whether payload of ours may take another buffer: received frames need some, too. `small`: for
+    /// a connection that has little under way.
     #[inline]
-    pub(crate) const fn may_take_payload_buffer(&self) -> bool {
-        self.memory.spare() > self.memory.buffers.total / RECEIVE_SHARE_OF_POOL
+    pub(crate) const fn may_take_payload_buffer(&self, small: bool) -> bool {
+        let share = if small { SMALL_SENDERS_SHARE_OF_POOL } else { RECEIVE_SHARE_OF_POOL };
+        self.memory.spare() > self.memory.buffers.total / share
     }
 }
 
@@ -257,6 +262,6 @@ mod tests {
             env.buffer_used();
         }
         assert!(!env.cx(current).can_store);
-        assert!(!env.may_take_payload_buffer());
+        assert!(!env.may_take_payload_buffer(true));
     }
 }

@@ -13,6 +13,8 @@ use crate::route::AddressClass;
 use crate::storage::{AppendPlace, Shortage};
 use crate::{AppEvent, ConnectError, Io, ListenError, Message, Outgoing, Recv};
 
+/// Bytes under way up to which a connection counts as one that sends little.
+const SMALL_SENDER: u32 = 16_384;
 /// Applications told in one turn that there are buffers again.
 const WOKEN_PER_TURN: u32 = 64;
 
@@ -145,13 +147,14 @@ impl<D: Device> Io for Core<D> {
         }
         let offered = data.get(..data.len().min(room)).unwrap_or(data);
         let write_seq = connection.write_seq();
+        let small = write_seq.bytes_since(connection.snd_una()) < SMALL_SENDER;
         let place = AppendPlace {
             write_seq,
             mss: connection.snd_mss().max(1),
             all_sent: conn.snd_max.at_or_after(write_seq),
         };
         let (taken, shortage) = conn.send.append(storage, &mut port.device, place, offered, || {
-            let may = env.may_take_payload_buffer();
+            let may = env.may_take_payload_buffer(small);
             if may {
                 env.buffer_used();
             }
@@ -364,7 +367,7 @@ impl<D: Device> Core<D> {
     /// Tell applications that wait for buffers once there are some.
     pub(crate) fn wake_starved(&mut self) {
         for _ in 0..WOKEN_PER_TURN {
-            if !self.env.may_take_payload_buffer() {
+            if !self.env.may_take_payload_buffer(false) {
                 return;
             }
             let Some(id) = self.starved.pop_front(&mut self.conns) else { return };

@@ -29,8 +29,9 @@ pub const SOLICITATIONS_MAX: u8 = 3;
 pub const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
 /// A stale entry that was not used for so long is forgotten.
 pub const UNUSED_MAX: Duration = Duration::from_secs(600);
-/// Frames that wait for one neighbour; the oldest gives way.
-pub const PARKED_PER_NEIGHBOR: u32 = 8;
+/// Frames that wait for one neighbour; the oldest gives way. As many as connections are opened at once
+/// by an application that has just started: each SYN that gives way costs its connection a second.
+pub const PARKED_PER_NEIGHBOR: u32 = 64;
 /// Frames that wait in all.
 pub const PARKED_MAX: u32 = 512;
 /// Entries that are looked at for one to displace.

@@ -5,4 +5,5 @@ mod fixture;
 mod fuzz;
 mod hostile;
 mod link;
+mod many;
 mod transfer;
