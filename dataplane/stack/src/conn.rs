@@ -64,6 +64,8 @@ pub(crate) struct Conn {
     pub(crate) peer_closed: bool,
     /// The application has never heard of it, and never will.
     pub(crate) untold: bool,
+    /// The application has tried to send before the connection stood.
+    pub(crate) wants_room: bool,
     /// When the SYN arrived.
     pub(crate) syn_arrival: Instant,
     /// Sequence number after the last byte ever sent; while opening, that of the SYN.
@@ -99,6 +101,7 @@ impl Conn {
             discard: false,
             peer_closed: false,
             untold: false,
+            wants_room: false,
             syn_arrival,
             snd_max: iss,
             mac: None,

@@ -212,8 +212,18 @@ impl Env {
     /// a connection that has little under way.
     #[inline]
     pub(crate) const fn may_take_payload_buffer(&self, small: bool) -> bool {
+        self.payload_buffers(small) > 0
+    }
+
+    /// How many buffers payload of ours may take.
+    pub(crate) const fn payload_buffers(&self, small: bool) -> u32 {
         let share = if small { SMALL_SENDERS_SHARE_OF_POOL } else { RECEIVE_SHARE_OF_POOL };
-        self.memory.spare() > self.memory.buffers.total / share
+        self.memory.spare().saturating_sub(self.memory.buffers.total / share)
+    }
+
+    /// Bytes of payload in one buffer.
+    pub(crate) const fn payload_room(&self) -> u32 {
+        self.memory.payload_room
     }
 }
 

@@ -117,11 +117,15 @@ impl<D: Device> Io for Core<D> {
     fn send_room(&self, conn: ConnId) -> usize {
         let Some(conn) = self.conns.get(conn) else { return 0 };
         match &conn.phase {
-            Phase::Open(connection) => self.env.view(conn.params, |cx| connection.send_room(cx)),
+            Phase::Open(connection) => {
+                let room = self.env.view(conn.params, |cx| connection.send_room(cx));
+                let under_way = connection.write_seq().bytes_since(connection.snd_una());
+                let buffers = self.env.payload_buffers(under_way < SMALL_SENDER);
+                let bytes = bytes_in(buffers, connection.snd_mss().max(1), self.env.payload_room());
+                room.min(bytes) as usize
+            }
             _ => 0,
         }
-        .try_into()
-        .unwrap_or(usize::MAX)
     }
 
     fn send(&mut self, conn: ConnId, data: &[u8], more: bool) -> Result<usize, SendError> {
@@ -133,7 +137,10 @@ impl<D: Device> Io for Core<D> {
         }
         let connection = match &mut conn.phase {
             Phase::Open(connection) => connection,
-            Phase::Handshake(_) => return Ok(0),
+            Phase::Handshake(_) => {
+                conn.wants_room = true;
+                return Ok(0);
+            }
             Phase::Drained(_) => return Err(SendError::Closed),
         };
         if conn.pending.closed.is_some() {
@@ -264,6 +271,14 @@ impl<D: Device> Io for Core<D> {
     fn exit(&mut self, code: u8) {
         self.outbox.push_answer(Outgoing::Exit(code));
     }
+}
+
+/// Payload that fits `buffers` of `room` bytes when it is cut for segments of `mss` bytes.
+const fn bytes_in(buffers: u32, mss: u32, room: u32) -> u32 {
+    if room == 0 {
+        return 0;
+    }
+    (buffers / mss.div_ceil(room)).saturating_mul(mss)
 }
 
 impl<D: Device> Core<D> {

@@ -103,7 +103,10 @@ impl<D: Device> Core<D> {
                     listening.listener.accept_queue += 1;
                 }
             }
-            None => conn.pending.connected = !conn.discard,
+            None => {
+                conn.pending.connected = !conn.discard;
+                conn.pending.writable = conn.wants_room && !conn.discard;
+            }
         }
     }
 

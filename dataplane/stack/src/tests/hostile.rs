@@ -750,3 +750,41 @@ fn h127_a_shared_buffer_is_never_written() {
     drop(owner);
     host.assert_balanced_after_abort(conn);
 }
+
+#[test]
+fn sending_before_the_connection_stands_is_owed_an_event() {
+    let mut host = client(9);
+    let ours = first_syn(&mut host);
+    let conn = ConnId { slot: 0, generation: 0 };
+    assert_eq!(host.stack.io().send_room(conn), 0);
+    assert_eq!(host.stack.io().send(conn, b"too early", false), Ok(0));
+    let mut answer = seg(SYN | ACK, 500, ours.tcp.seq.wrapping_add(1)).ports(9, 4000);
+    answer.fields.options.mss = Some(1460);
+    host.give(&answer.frame());
+    let writable = |e: &AppEvent| matches!(e, AppEvent::Writable { .. });
+    assert_eq!(host.events.borrow().iter().filter(|e| writable(e)).count(), 1);
+    let room = host.stack.io().send_room(conn);
+    assert!(room > 0);
+    let data = vec![1; room];
+    assert_eq!(host.stack.io().send(conn, &data, false), Ok(room), "room is what is taken");
+    host.assert_balanced_after_abort(conn);
+}
+
+#[test]
+fn room_to_send_counts_the_buffers_that_are_left() {
+    let mem = MemConfig { buffers: 32, ..mem_config() };
+    let mut host = Host::with(mem, stack_config(1, 1500), StackParams::default(), |io, e| {
+        if matches!(e, AppEvent::Start) {
+            let options = ConnOptions { sndbuf: Some(1 << 20), ..ConnOptions::default() };
+            io.listen(None, 80, 16, &options).unwrap();
+        }
+    });
+    host.introduce_peer();
+    open(&mut host);
+    let conn = accepted(&host)[0];
+    host.turn();
+    let room = host.stack.io().send_room(conn);
+    assert!((1460..32 * 1460).contains(&room), "{room}");
+    assert_eq!(host.stack.io().send(conn, &vec![1; room], false), Ok(room));
+    host.assert_balanced_after_abort(conn);
+}
