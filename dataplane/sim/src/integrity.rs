@@ -121,12 +121,15 @@ impl Ledger {
         }
     }
 
-    /// Each of `flows` connections has gone at both sides, or something is wrong already.
+    /// Each of `flows` connections has gone at both sides, or one of them has failed.
     pub fn is_over(&self, flows: u32) -> bool {
         let closed = |accounts: &BTreeMap<u16, Account>| {
             accounts.len() >= flows as usize && accounts.values().all(|a| a.closed.is_some())
         };
-        !self.violations.is_empty() || (closed(&self.client) && closed(&self.server))
+        let mut accounts = self.client.values().chain(self.server.values());
+        !self.violations.is_empty()
+            || accounts.any(|a| a.closed.is_some_and(|r| r != CloseReason::Finished))
+            || (closed(&self.client) && closed(&self.server))
     }
 
     /// Whether every byte of `plan` has arrived and each connection has ended in order.

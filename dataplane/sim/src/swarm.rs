@@ -93,7 +93,7 @@ impl Draw {
         // What a slow world can carry in a few minutes.
         let slowest = forward.rate.min(reverse.rate).bytes_per_sec();
         let harm = [forward, reverse].iter().any(|c| c.loss != Loss::None);
-        let most = (slowest.saturating_mul(20)).min(if harm { 400_000 } else { 4_000_000 });
+        let most = (slowest.saturating_mul(20)).min(if harm { 1_000_000 } else { 8_000_000 });
         let plan = plan(&mut dice, most);
         let outage =
             dice.one_in(6).then(|| (dice.micros(1000, 4_000_000), dice.micros(1000, 8_000_000)));
@@ -222,6 +222,9 @@ fn offloads(dice: &mut Dice) -> Offloads {
 
 fn knobs(dice: &mut Dice, params: &mut StackParams) {
     let tcp = &mut params.tcp;
+    // An unlucky neighbour discovery and an outage together may take minutes.
+    tcp.syn_retries = 12;
+    tcp.synack_retries = 12;
     tcp.window_scaling = !dice.one_in(4);
     tcp.timestamps = !dice.one_in(3);
     tcp.timestamp_offset = !dice.one_in(3);
@@ -247,7 +250,11 @@ fn knobs(dice: &mut Dice, params: &mut StackParams) {
 fn plan(dice: &mut Dice, most: u64) -> Plan {
     let flows = dice.of(&[1, 1, 1, 2, 5, 20]);
     let each = most / u64::from(flows);
-    let mut amount = || if dice.one_in(6) { 0 } else { dice.magnitude(1, each.max(1)) };
+    let mut amount = || match dice.range(0, 5) {
+        0 => 0,
+        1 | 2 => dice.magnitude(1, each.max(1)),
+        _ => dice.range(each / 4, each),
+    };
     let (up, down) = (amount(), amount());
     let pauses = dice.one_in(3);
     Plan {
