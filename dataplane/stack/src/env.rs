@@ -54,6 +54,9 @@ const RECEIVE_SHARE_OF_POOL: u32 = 4;
 /// The part of it that connections with little to send may still use, so that a few that send much
 /// cannot silence the others.
 const SMALL_SENDERS_SHARE_OF_POOL: u32 = 8;
+/// Share of the pool beyond the reserve that data out of order must not touch: what fills their hole
+/// could not be taken any more, and they would wait for it for ever.
+const IN_ORDER_SHARE_OF_POOL: u32 = 8;
 /// Turns between two looks at the pool, which may cost a microsecond.
 const TURNS_PER_BUFFER_SAMPLE: u32 = 16;
 
@@ -111,6 +114,12 @@ impl Env {
             rcv_room: spare.saturating_mul(bytes_per_buffer),
             can_store: spare > 0,
         }
+    }
+
+    /// Whether a run of `segs` segments beyond a hole leaves enough buffers for what fills it.
+    pub(crate) fn has_room_beyond_hole(&self, segs: u16) -> bool {
+        let in_order = self.memory.buffers.total / IN_ORDER_SHARE_OF_POOL;
+        self.memory.spare() > in_order.saturating_add(segs.into())
     }
 
     /// Ask the engine something that changes nothing: the context it gets has no randomness, and its
@@ -267,6 +276,10 @@ mod tests {
         env.set_buffers(Buffers { free: 20, total: 80 });
         let current = env.current_params();
         assert_eq!(env.cx(current).rcv_room, 10 * 1024);
+        assert!(!env.has_room_beyond_hole(1), "ten are left for what comes in order");
+        env.set_buffers(Buffers { free: 30, total: 80 });
+        assert!(env.has_room_beyond_hole(9) && !env.has_room_beyond_hole(10), "a run counts whole");
+        env.set_buffers(Buffers { free: 20, total: 80 });
         for _ in 0..10 {
             assert!(env.cx(current).can_store);
             env.buffer_used();

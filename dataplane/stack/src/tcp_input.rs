@@ -113,8 +113,10 @@ impl<D: Device> Core<D> {
     fn on_open(&mut self, slot: u32, input: &mut Input<'_, D::Frame>) -> Result<(), DropReason> {
         let Some(conn) = self.conns.at_mut(slot) else { return Err(DropReason::TcpNoSocket) };
         let Phase::Open(connection) = &mut conn.phase else { return Err(DropReason::TcpNoSocket) };
+        let fits = !input.seg.seq.after(connection.rcv_nxt())
+            || self.env.has_room_beyond_hole(input.seg.segs);
         let mut cx = self.env.cx(conn.params);
-        cx.can_store &= self.storage.has_input_room();
+        cx.can_store &= fits && self.storage.has_input_room();
         let before = connection.snd_una();
         let disposition = connection.on_segments(&mut cx, &input.seg);
         let (snd_una, rcv_nxt) = (connection.snd_una(), connection.rcv_nxt());
