@@ -1,6 +1,7 @@
 //! Closed windows, small pools, small rings, small buffers.
 
 use sim::integrity::Plan;
+use sim::{LinkConfig, Loss, Share};
 use tcp::ConnOptions;
 
 use crate::common::{Setup, at_secs, ms, or_panic, ordinary, secs};
@@ -23,7 +24,7 @@ fn a_slow_reader() {
         down: 300_000,
         read_max: 2000,
         write_max: 3000,
-        pause: sim::Share::percent(20),
+        pause: Share::percent(20),
         pause_max: ms(20),
         ..Plan::default()
     };
@@ -40,6 +41,20 @@ fn pools_of_64_buffers() {
 fn pools_of_64_buffers_shared_by_ten_connections() {
     let plan = Plan { flows: 10, up: 50_000, down: 50_000, ..Plan::default() };
     Setup::on(ordinary()).hosts(|h| h.buffers = 64).plan(plan).build().completes_by(at_secs(300));
+}
+
+/// Data out of order must not take the last buffers: what fills their hole would never be taken.
+#[test]
+fn loss_with_pools_of_64_buffers() {
+    let loss = Loss::Random(Share::percent(3));
+    for seed in 1..6 {
+        let plan = Plan { up: 2 << 20, down: 0, ..Plan::default() };
+        let link = LinkConfig { loss, ..ordinary() };
+        let mut setup = Setup::on(link).hosts(|h| h.buffers = 64).plan(plan);
+        setup.client.buffers = 4096;
+        setup.seed = seed;
+        setup.build().completes_by(at_secs(200));
+    }
 }
 
 #[test]

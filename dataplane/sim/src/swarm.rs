@@ -225,6 +225,10 @@ fn knobs(dice: &mut Dice, params: &mut StackParams) {
     // An unlucky neighbour discovery and an outage together may take minutes.
     tcp.syn_retries = 12;
     tcp.synack_retries = 12;
+    // Without timestamps a timer that has backed off stays so for long: orphans would give up early,
+    // and last acknowledgements could come after TIME-WAIT.
+    tcp.orphan_retries = 15;
+    tcp.rto_max = Duration::from_secs(10);
     tcp.window_scaling = !dice.one_in(4);
     tcp.timestamps = !dice.one_in(3);
     tcp.timestamp_offset = !dice.one_in(3);
