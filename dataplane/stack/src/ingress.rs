@@ -400,6 +400,7 @@ impl<D: Device> Core<D> {
 
     fn verify_tcp(&mut self, packet: &Packet<D::Frame>) -> Result<(), DropReason> {
         if packet.link.l4_good {
+            self.checksums = ChecksumWatch::Off;
             return Ok(());
         }
         let pseudo = checksum::pseudo(packet.src, packet.dst, protocol::TCP, packet.l4_len);
