@@ -79,23 +79,23 @@ fn run_all(default: Range<u64>) {
 // Several tests, so that several cores share the work.
 
 #[test]
-fn seeds_0_to_14() {
-    run_all(0..15);
+fn seeds_0_to_59() {
+    run_all(0..60);
 }
 
 #[test]
-fn seeds_15_to_29() {
-    run_all(15..30);
+fn seeds_60_to_119() {
+    run_all(60..120);
 }
 
 #[test]
-fn seeds_30_to_44() {
-    run_all(30..45);
+fn seeds_120_to_179() {
+    run_all(120..180);
 }
 
 #[test]
-fn seeds_45_to_59() {
-    run_all(45..60);
+fn seeds_180_to_239() {
+    run_all(180..240);
 }
 
 #[test]

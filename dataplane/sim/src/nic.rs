@@ -187,3 +187,64 @@ pub fn ingress(frame: &[u8], offloads: &Offloads) -> RxMeta {
     }
     meta
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 20 bytes of IPv4 and 20 of TCP behind an Ethernet header, with the pseudo header's sum (less
+    /// its length, as segmentation wants it) in the checksum field.
+    fn super_segment(payload: usize) -> Vec<u8> {
+        let mut f = vec![0; 54];
+        f[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+        f[14] = 0x45;
+        f[18..20].copy_from_slice(&0xffff_u16.to_be_bytes());
+        f[22] = 64;
+        f[23] = protocol::TCP;
+        f[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        f[34..38].copy_from_slice(&[0, 1, 0, 2]);
+        f[38..42].copy_from_slice(&0xffff_fff0_u32.to_be_bytes());
+        f[46] = 0x50;
+        f[47] = (TcpFlags::ACK | TcpFlags::PSH | TcpFlags::FIN | TcpFlags::CWR).bits() as u8;
+        let pseudo =
+            checksum::pseudo_v4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::TCP, 0);
+        f[50..52].copy_from_slice(&checksum::fold(pseudo).to_be_bytes());
+        f.extend((0..payload).map(|i| i as u8));
+        f
+    }
+
+    #[test]
+    fn pieces_are_whole_packets_with_right_checksums() {
+        let meta = TxMeta {
+            l2_len: 14,
+            l3_len: 20,
+            l4_len: 20,
+            ip_checksum: true,
+            l4: L4Offload::Tcp,
+            tso_segment: 100,
+            ..TxMeta::default()
+        };
+        let pieces = segment(&super_segment(250), meta);
+        let mut payload = Vec::new();
+        let mut flags = Vec::new();
+        for (i, piece) in pieces.iter().enumerate() {
+            let all =
+                Offloads { rx_ip_checksum: true, rx_tcp_checksum: true, ..Offloads::default() };
+            let seen = ingress(piece, &all);
+            assert_eq!((seen.l3_checksum, seen.l4_checksum), (Checksum::Good, Checksum::Good));
+            let bytes = Transport::of(piece).unwrap().bytes(piece);
+            let (header, _) = wire::tcp::parse(bytes, bytes.len()).unwrap();
+            assert_eq!(header.seq, 0xffff_fff0_u32.wrapping_add(100 * i as u32));
+            assert_eq!(piece[18..20], (0xffff_u16.wrapping_add(i as u16)).to_be_bytes());
+            payload.extend_from_slice(&bytes[20..]);
+            flags.push(header.flags);
+            let mut wrong = piece.clone();
+            *wrong.last_mut().unwrap() ^= 1;
+            assert_eq!(ingress(&wrong, &all).l4_checksum, Checksum::Bad);
+        }
+        assert_eq!(payload, (0..250).map(|i| i as u8).collect::<Vec<_>>());
+        let ends = TcpFlags::PSH | TcpFlags::FIN;
+        let expected = [TcpFlags::ACK | TcpFlags::CWR, TcpFlags::ACK, TcpFlags::ACK | ends];
+        assert_eq!(flags, expected);
+    }
+}

@@ -146,3 +146,109 @@ impl Windows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::TcpFlags;
+    use wire::ethernet::{self, EtherType, Mac};
+    use wire::tcp::{TcpFields, TcpOptions};
+    use wire::{checksum, ipv4};
+
+    use super::*;
+
+    const A: [u8; 4] = [10, 0, 0, 1];
+    const B: [u8; 4] = [10, 0, 0, 2];
+
+    /// A segment from port 1 of `src` to port 1 of `dst`.
+    fn segment(src: [u8; 4], dst: [u8; 4], fields: &TcpFields, payload: usize) -> Vec<u8> {
+        let fields = TcpFields { src_port: 1, dst_port: 1, ..fields.clone() };
+        let mut frame = vec![0; 200];
+        let l3 = ethernet::emit(
+            &mut frame,
+            Mac([2, 0, 0, 0, 0, 1]),
+            Mac([2, 0, 0, 0, 0, 2]),
+            None,
+            EtherType::IPV4,
+        );
+        let l4_len = fields.header_len() + payload;
+        let l4 = l3 + ipv4::HEADER_LEN;
+        frame[l3] = 0x45;
+        frame[l3 + 2..l3 + 4].copy_from_slice(&((20 + l4_len) as u16).to_be_bytes());
+        frame[l3 + 8] = 64;
+        frame[l3 + 9] = protocol::TCP;
+        frame[l3 + 12..l3 + 16].copy_from_slice(&src);
+        frame[l3 + 16..l4].copy_from_slice(&dst);
+        tcp::emit(&mut frame[l4..], &fields);
+        frame.truncate(l4 + l4_len);
+        let pseudo = checksum::pseudo_v4(src.into(), dst.into(), protocol::TCP, l4_len);
+        let sum = checksum::finish(pseudo, &frame[l4..], 0);
+        tcp::set_checksum(&mut frame[l4..], sum);
+        frame
+    }
+
+    /// A and B have shaken hands from sequence number 0 with a shift of 4; B offers 16 KiB.
+    fn established() -> Windows {
+        let mut w = Windows::default();
+        let options = TcpOptions { window_scale: Some(4), ..TcpOptions::default() };
+        let syn = TcpFields { flags: TcpFlags::SYN, window: 1000, options, ..TcpFields::default() };
+        let syn_ack = TcpFields { flags: TcpFlags::SYN | TcpFlags::ACK, ack: 1, ..syn.clone() };
+        for (src, dst, fields) in [(A, B, &syn), (B, A, &syn_ack)] {
+            let frame = segment(src, dst, fields, 0);
+            w.on_sent(&frame).unwrap();
+            w.on_arrived(&frame);
+        }
+        offer(&mut w, 1, 1024, true).unwrap();
+        w
+    }
+
+    fn ack(seq: u32, ack: u32, window: u16) -> TcpFields {
+        TcpFields { flags: TcpFlags::ACK, seq, ack, window, ..TcpFields::default() }
+    }
+
+    /// B acknowledges and offers; the segment reaches A or is lost.
+    fn offer(w: &mut Windows, number: u32, window: u16, arrives: bool) -> Result<(), Violation> {
+        let frame = segment(B, A, &ack(1, number, window), 0);
+        w.on_sent(&frame)?;
+        if arrives {
+            w.on_arrived(&frame);
+        }
+        Ok(())
+    }
+
+    fn send(w: &mut Windows, seq: u32, len: usize) -> Result<(), Violation> {
+        w.on_sent(&segment(A, B, &ack(seq, 1, 1000), len))
+    }
+
+    #[test]
+    fn the_edge_may_lose_less_than_a_unit_and_no_more() {
+        let mut w = established();
+        assert_eq!(offer(&mut w, 101, 1017, true), Ok(()), "twelve bytes rounded off");
+        let shrunk = offer(&mut w, 102, 1016, true);
+        assert!(matches!(shrunk, Err(Violation::WindowShrunk { .. })), "{shrunk:?}");
+    }
+
+    #[test]
+    fn data_must_end_within_what_has_reached_the_sender() {
+        let mut w = established();
+        assert_eq!(send(&mut w, 16_285, 100), Ok(()));
+        let exceeded = send(&mut w, 16_286, 100);
+        assert!(matches!(exceeded, Err(Violation::WindowExceeded { .. })), "{exceeded:?}");
+        // An offer that was lost does not count; one that came does.
+        offer(&mut w, 1001, 1024, false).unwrap();
+        assert!(send(&mut w, 16_286, 100).is_err());
+        offer(&mut w, 1001, 1024, true).unwrap();
+        assert_eq!(send(&mut w, 16_286, 100), Ok(()));
+        // A probe of one byte may go beyond.
+        assert_eq!(send(&mut w, 17_385, 1), Ok(()));
+    }
+
+    #[test]
+    fn corrupted_segments_say_nothing() {
+        let mut w = established();
+        let mut frame = segment(B, A, &ack(1, 5000, 1024), 0);
+        let last = frame.len() - 5;
+        frame[last] ^= 1;
+        w.on_arrived(&frame);
+        assert!(send(&mut w, 16_286, 100).is_err());
+    }
+}
