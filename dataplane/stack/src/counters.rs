@@ -71,7 +71,7 @@ counters! {
     frames_tx => "MillraceFramesTx",
     /// Bytes received in frames.
     bytes_rx => "MillraceBytesRx",
-    /// Bytes handed to the device in frames.
+    /// Bytes of frames queued for the device.
     bytes_tx => "MillraceBytesTx",
     /// Segments merged into runs by software receive offload (each but the first of a run).
     gro_merged => "MillraceGroMerged",
