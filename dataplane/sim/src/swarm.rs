@@ -25,6 +25,9 @@ pub const LIVENESS_LIMIT: Duration = Duration::from_secs(900);
 /// After the last byte, both hosts are quiet within this time: FIN-WAIT and TIME-WAIT.
 pub const QUIET_LIMIT: Duration = Duration::from_secs(600);
 
+/// What all pauses of an application together take at most, about.
+const PAUSES_LIMIT: Duration = Duration::from_secs(100);
+
 /// A drawn world.
 #[derive(Clone, Debug)]
 pub struct Draw {
@@ -262,7 +265,7 @@ fn plan(dice: &mut Dice, most: u64) -> Plan {
     };
     let (up, down) = (amount(), amount());
     let pauses = dice.one_in(3);
-    Plan {
+    let plan = Plan {
         flows,
         stagger: if dice.one_in(2) { dice.micros(10, 100_000) } else { Duration::ZERO },
         up,
@@ -274,7 +277,18 @@ fn plan(dice: &mut Dice, most: u64) -> Plan {
         sleep: dice.one_in(5).then(|| (dice.range(0, up), dice.micros(1_000, 20_000_000))),
         ending: dice.of(&[Ending::HalfClose, Ending::Close]),
         ..Plan::default()
-    }
+    };
+    let carried = bytes_within(&plan, PAUSES_LIMIT);
+    Plan { up: up.min(carried), down: down.min(carried), ..plan }
+}
+
+/// Bytes that applications which pause as `plan` says carry in about this time.
+fn bytes_within(plan: &Plan, time: Duration) -> u64 {
+    // Sizes and pauses are uniform: half of the longest on average.
+    let pause_ns = plan.pause_max.as_nanos() * u128::from(plan.pause.ppm()) / 2_000_000;
+    let calls = time.as_nanos().checked_div(pause_ns).unwrap_or(u128::MAX);
+    let bytes = calls.saturating_mul(u128::from(plan.write_max.min(plan.read_max) / 2));
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 impl fmt::Display for Draw {
