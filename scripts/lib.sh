@@ -128,7 +128,7 @@ stop_server() {
 # kernel_iperf ARGS: run the kernel's iperf3 and print Gbit/s of the receiver. bbr, where it is the
 # default of the machine, paces itself below what the link carries.
 kernel_iperf() {
-    ip netns exec "$ns" iperf3 -f m -C cubic "$@" >"$tmp/iperf3.log" 2>&1 || return 1
+    ip netns exec "$ns" timeout 120 iperf3 -f m -C cubic "$@" >"$tmp/iperf3.log" 2>&1 || return 1
     awk '/receiver/ { for (i = 1; i <= NF; i++) if ($i == "Mbits/sec") v = $(i - 1) } END { printf "%.2f\n", v / 1000 }' "$tmp/iperf3.log"
 }
 
