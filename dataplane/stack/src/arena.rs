@@ -15,7 +15,7 @@ use core::array;
 
 pub mod ordered;
 
-pub use ordered::{Ordered, OrderedArena};
+pub use ordered::{Ordered, OrderedArena, Place};
 
 /// Items per chunk.
 pub const CHUNK_ITEMS: usize = 15;

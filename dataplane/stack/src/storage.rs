@@ -8,10 +8,12 @@
 //! INVARIANT: ranges out of order never overlap each other or what is in order; the records of what
 //! was sent are gapless from the oldest unacknowledged byte (or before) to the newest.
 
+use core::cell::Cell;
+
 use base::{Device, Frame};
 use tcp::SeqNum;
 
-use crate::arena::{Arena, Ordered, OrderedArena, Queue};
+use crate::arena::{Arena, Ordered, OrderedArena, Place, Queue};
 use crate::egress::{Payload, Piece};
 
 /// Received payloads up to this many bytes are copied behind the one before, if its buffer has room:
@@ -61,6 +63,8 @@ struct Record<F> {
     frame: F,
     /// Partial sum of all bytes of `frame`.
     sum: u32,
+    /// The record behind this one, so that a run of segments costs one search.
+    next: Option<Place>,
 }
 
 /// Received bytes of one connection.
@@ -79,6 +83,10 @@ pub(crate) struct SendStore {
     at: Positions,
     /// Bytes that the last record still takes before the next cut between segments.
     until_cut: u32,
+    /// The last record. INVARIANT: it is stored.
+    tail: Option<Place>,
+    /// The record that was looked at last: transmission goes on behind it. INVARIANT: it is stored.
+    cursor: Cell<Option<Place>>,
 }
 
 impl<F: Frame> Storage<F> {
@@ -101,12 +109,13 @@ impl<F: Frame> Storage<F> {
     /// Give back all buffers of a connection.
     pub(crate) fn clear(&mut self, recv: &mut RecvStore, send: &mut SendStore) {
         self.clear_received(recv);
-        self.sent.clear(&mut send.records);
+        self.clear_sent(send);
     }
 
     /// Give back what was to be sent: there is nobody left to send it to.
     pub(crate) fn clear_sent(&mut self, send: &mut SendStore) {
         self.sent.clear(&mut send.records);
+        (send.tail, send.cursor) = (None, Cell::new(None));
     }
 
     /// Give back what was received: nobody will read it.
@@ -180,7 +189,7 @@ impl RecvStore {
             return Stored::Copied;
         }
         match storage.out_of_order.insert(set, key, frame) {
-            Ok(()) => Stored::Kept,
+            Ok(_) => Stored::Kept,
             Err(_) => Stored::Full,
         }
     }
@@ -297,10 +306,18 @@ impl SendStore {
                     let Some(frame) = may_take().then(|| device.payload_alloc()).flatten() else {
                         return (total - data.len(), Shortage::Buffers);
                     };
-                    let mut record = Record { frame, sum: 0 };
+                    let mut record = Record { frame, sum: 0, next: None };
                     let count = record.extend(data, self.until_cut as usize);
-                    if count == 0 || storage.sent.insert(&mut self.records, key, record).is_err() {
+                    if count == 0 {
                         return (total - data.len(), Shortage::Buffers);
+                    }
+                    let Ok(place) = storage.sent.insert(&mut self.records, key, record) else {
+                        return (total - data.len(), Shortage::Buffers);
+                    };
+                    if let Some(before) = self.tail.replace(place)
+                        && let Some(before) = storage.sent.at_place_mut(before)
+                    {
+                        before.next = Some(place);
                     }
                     tail = Some((key, count));
                     count
@@ -319,7 +336,19 @@ impl SendStore {
         while let Some((key, record)) = storage.sent.first(&self.records)
             && key + record.frame.len() as u64 <= end
         {
+            // Places outlive what was there, so nobody may remember this one.
+            if self
+                .cursor
+                .get()
+                .and_then(|p| storage.sent.at_place(p))
+                .is_some_and(|(k, _)| k <= key)
+            {
+                self.cursor.set(None);
+            }
             storage.sent.pop_first(&mut self.records);
+            if self.records.is_empty() {
+                self.tail = None;
+            }
         }
         self.at.advance(snd_una);
     }
@@ -372,6 +401,34 @@ pub(crate) struct SendView<'a, F> {
     store: &'a SendStore,
 }
 
+impl<F: Frame> SendView<'_, F> {
+    /// The record that begins at or before `at`: the one looked at last, the one behind it, or a
+    /// search.
+    fn record_at(&self, at: u64) -> Option<(u64, &Record<F>)> {
+        let (sent, cursor) = (&self.storage.sent, &self.store.cursor);
+        let holds = |place: Place| {
+            let (key, record) = sent.at_place(place)?;
+            let inside = (key..key + record.frame.len() as u64).contains(&at);
+            Some((inside, record.next))
+        };
+        let mut place = cursor.get();
+        for _ in 0..2 {
+            let Some(candidate) = place else { break };
+            match holds(candidate) {
+                Some((true, _)) => {
+                    cursor.set(Some(candidate));
+                    return sent.at_place(candidate);
+                }
+                Some((false, next)) => place = next,
+                None => break,
+            }
+        }
+        let found = sent.place_at_or_before(&self.store.records, at);
+        cursor.set(found);
+        sent.at_place(found?)
+    }
+}
+
 impl<F: Frame> Payload<F> for SendView<'_, F> {
     fn pieces<'a>(&'a self, seq: SeqNum, len: usize) -> impl Iterator<Item = Piece<'a, F>>
     where
@@ -384,7 +441,7 @@ impl<F: Frame> Payload<F> for SendView<'_, F> {
             if at >= end {
                 return None;
             }
-            let (key, record) = self.storage.sent.at_or_before(&self.store.records, at)?;
+            let (key, record) = self.record_at(at)?;
             let whole = record.frame.len() as u64;
             let (from, to) = (at - key, (end - key).min(whole));
             if from >= to {

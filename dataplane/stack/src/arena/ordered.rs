@@ -47,6 +47,10 @@ impl Default for Ordered {
     }
 }
 
+/// Where an item is in its arena: a way to it without a search, for as long as it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u32);
+
 /// Nodes for the ordered sets of one worker.
 pub struct OrderedArena<T> {
     nodes: Vec<Node<T>>,
@@ -81,8 +85,9 @@ impl<T> OrderedArena<T> {
         self.capacity
     }
 
-    /// Add an item. Gives it back when the arena is full or the set has the key already.
-    pub fn insert(&mut self, set: &mut Ordered, key: u64, value: T) -> Result<(), T> {
+    /// Add an item; its place is good for [`OrderedArena::at_place`] until it is taken out. Gives the
+    /// item back when the arena is full or the set has the key already.
+    pub fn insert(&mut self, set: &mut Ordered, key: u64, value: T) -> Result<Place, T> {
         if self.get(set, key).is_some() {
             return Err(value);
         }
@@ -99,7 +104,19 @@ impl<T> OrderedArena<T> {
         (node.left, node.right, node.value) = (left, right, Some(value));
         self.link(set, parent, fresh);
         set.len += 1;
-        Ok(())
+        Ok(Place(fresh))
+    }
+
+    /// The item at `place`. The caller must have kept `place` from a time since which the item has
+    /// not been taken out: another item may be there now.
+    pub fn at_place(&self, place: Place) -> Option<(u64, &T)> {
+        let node = self.node(place.0)?;
+        Some((node.key, node.value.as_ref()?))
+    }
+
+    /// As [`OrderedArena::at_place`].
+    pub fn at_place_mut(&mut self, place: Place) -> Option<&mut T> {
+        self.nodes.get_mut(place.0 as usize)?.value.as_mut()
     }
 
     /// The item with this key.
@@ -135,22 +152,39 @@ impl<T> OrderedArena<T> {
 
     /// Take out the item with the smallest key.
     pub fn pop_first(&mut self, set: &mut Ordered) -> Option<(u64, T)> {
-        let (key, _) = self.first(set)?;
-        self.remove(set, key).map(|value| (key, value))
+        let (mut parent, mut index) = (None, set.root);
+        let (key, right) = loop {
+            let node = self.node(index)?;
+            match self.node(node.left) {
+                Some(_) => {
+                    parent = Some((index, false));
+                    index = node.left;
+                }
+                None => break (node.key, node.right),
+            }
+        };
+        self.link(set, parent, right);
+        set.len -= 1;
+        self.release(index).map(|value| (key, value))
     }
 
     /// The item with the largest key that is not larger than `key`.
     pub fn at_or_before(&self, set: &Ordered, key: u64) -> Option<(u64, &T)> {
+        self.at_place(self.place_at_or_before(set, key)?)
+    }
+
+    /// The place of the item with the largest key that is not larger than `key`.
+    pub fn place_at_or_before(&self, set: &Ordered, key: u64) -> Option<Place> {
         let (mut best, mut index) = (None, set.root);
         while let Some(node) = self.node(index) {
             if node.key <= key {
-                best = Some(node);
+                best = Some(Place(index));
                 index = node.right;
             } else {
                 index = node.left;
             }
         }
-        best.and_then(|node| Some((node.key, node.value.as_ref()?)))
+        best
     }
 
     /// The item with the smallest key that is not smaller than `key`.
@@ -336,7 +370,7 @@ mod tests {
                 0..=3 => {
                     let full = arena.used() == 150;
                     match arena.insert(set, key, step) {
-                        Ok(()) => assert!(!full && model.insert(key, step).is_none()),
+                        Ok(_) => assert!(!full && model.insert(key, step).is_none()),
                         Err(back) => {
                             assert_eq!(back, step);
                             assert!(full || model.contains_key(&key));
