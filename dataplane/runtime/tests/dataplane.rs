@@ -222,3 +222,64 @@ fn instance_names_stay_in_their_directory() {
     assert!(runtime::socket_path(&"x".repeat(200)).is_err());
     assert!(runtime::socket_path("web-1.a_b").unwrap().ends_with("millrace/web-1.a_b.sock"));
 }
+
+/// Breaks an invariant as soon as it runs.
+struct Broken;
+
+impl App for Broken {
+    fn on_event(&mut self, _: &mut dyn Io, _: AppEvent) {
+        panic!("the books do not balance");
+    }
+}
+
+/// Runs only in the process that the test below starts.
+#[test]
+fn child_with_a_broken_worker() {
+    if std::env::var_os("MILLRACE_TEST_BROKEN").is_none() {
+        return;
+    }
+    let setup = WorkerSetup {
+        core: None,
+        config: config(),
+        make: Box::new(|| {
+            Ok(WorkerParts {
+                device: MemDevice::detached(&MemConfig::default()),
+                app: Box::new(Broken) as Box<dyn App>,
+                guard: Box::new(()),
+            })
+        }),
+    };
+    let never = Dataplane {
+        options: Options {
+            instance: instance(),
+            socket: false,
+            idle: IdlePolicy::Adaptive,
+            stop_limit: Duration::from_millis(200),
+        },
+        knobs: Knobs::new(Profile::Millrace),
+        workers: vec![setup],
+        hooks: Hooks {
+            on_publish: Box::new(|_, _| {}),
+            links: Box::new(Vec::new),
+            port_stats: Box::new(Vec::new),
+            on_warning: Box::new(|_| {}),
+            on_ready: Box::new(|| {}),
+        },
+    }
+    .run();
+    panic!("went on without its worker: {never:?}");
+}
+
+#[test]
+fn h142_a_broken_worker_stops_the_process_with_a_message() {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_with_a_broken_worker", "--nocapture"])
+        .env("MILLRACE_TEST_BROKEN", "1")
+        .output()
+        .unwrap();
+    assert!(!child.status.success());
+    let text = String::from_utf8_lossy(&child.stderr);
+    assert!(text.contains("millrace-w0 has broken an invariant"), "{text}");
+    assert!(text.contains("the books do not balance"), "{text}");
+    assert!(!text.contains("went on without"), "{text}");
+}
