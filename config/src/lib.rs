@@ -26,3 +26,4 @@ pub use error::ConfigError;
 pub use knobs::{Change, Entry, Knob, KnobError, Knobs, Source};
 pub use profile::Profile;
 pub use startup::{AppConfig, AppKind, PortFlags, Startup};
+pub use text::glob;

@@ -43,7 +43,7 @@ pub(crate) fn nearest<'a>(
 }
 
 /// Whether `name` matches `pattern`, in which `*` stands for any text and `?` for one character.
-pub(crate) fn glob(pattern: &str, name: &str) -> bool {
+pub fn glob(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
     // Where the last star stood, and from where its match may grow.

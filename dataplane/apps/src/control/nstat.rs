@@ -52,21 +52,9 @@ pub(crate) fn run(args: &NstatArgs) -> Outcome {
     output::print(&text)
 }
 
-/// Shell-like matching with `*` only, without regard to case.
+/// Shell-like matching without regard to case.
 fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.to_ascii_lowercase(), name.to_ascii_lowercase());
-    let mut parts = pattern.split('*');
-    let Some(first) = parts.next() else { return name.is_empty() };
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let mut ends_open = false;
-    for part in parts {
-        ends_open = part.is_empty();
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.is_empty() || ends_open || (pattern.contains('*') && pattern.ends_with('*'))
+    config::glob(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
 }
 
 #[cfg(test)]
