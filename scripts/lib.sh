@@ -135,7 +135,7 @@ kernel_iperf() {
 # device_bound PAYLOAD [FRAME]: Gbit/s of PAYLOAD bytes per frame that testpmd sends to testpmd.
 device_bound() {
     local payload=$1 frame=${2:-1514} framesz=2048 room=2176
-    [ "$frame" -le 1900 ] || { framesz=16384; room=16384; }
+    [ "$frame" -le 1900 ] || { framesz=16384; room=16640; }
     local dev=framesz=$framesz,blocksz=65536,framecnt=2048
     local common=(--no-pci --no-huge --no-shconf --no-telemetry -m 256)
     local pmd=(-i --nb-cores=1 --total-num-mbufs=8192 "--mbuf-size=$room")
