@@ -264,6 +264,8 @@ impl Connection {
                 dsack: None,
                 waiting_since: None,
                 last_sent: cx.now,
+                tlp_end_seq: None,
+                tlp_is_retrans: false,
                 usage: Usage::new(cx.now, hot.snd_una),
             })
         })

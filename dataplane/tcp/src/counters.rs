@@ -127,6 +127,10 @@ counters! {
     slow_start_retrans => "TcpExtTCPSlowStartRetrans",
     /// Retransmission timeouts.
     timeouts => "TcpExtTCPTimeouts",
+    /// Tail loss probes sent.
+    loss_probes => "TcpExtTCPLossProbes",
+    /// Losses that a tail loss probe repaired.
+    loss_probe_recovery => "TcpExtTCPLossProbeRecovery",
     /// DSACKs sent for old duplicates.
     dsack_old_sent => "TcpExtTCPDSACKOldSent",
     /// DSACKs sent for duplicates out of order.

@@ -67,6 +67,8 @@ pub struct TcpParams {
     pub reordering: u32,
     /// `tcp_max_reordering`.
     pub max_reordering: u32,
+    /// `tcp_early_retrans`: tail loss probes, RFC 8985 section 7, at 3 and 4; off below.
+    pub early_retrans: u8,
     /// `tcp_retries1`.
     pub retries1: u8,
     /// `tcp_retries2`.
@@ -138,6 +140,7 @@ impl Default for TcpParams {
             rto_initial: Duration::from_secs(1),
             reordering: 3,
             max_reordering: 300,
+            early_retrans: 3,
             retries1: 3,
             retries2: 15,
             orphan_retries: 0,

@@ -337,6 +337,16 @@ impl Recovery {
         false
     }
 
+    /// Let the last segment be sent again as a tail loss probe; false if it cannot be.
+    pub(crate) fn probe_tail(&mut self, snd_una: SeqNum) -> bool {
+        if !self.log.mark_tail_lost() {
+            return false;
+        }
+        self.retransmit_hint = snd_una;
+        self.forced = true;
+        true
+    }
+
     /// A block of the peer that passed the check: it holds these.
     pub(crate) fn on_sack(&mut self, block: SeqRange, outcome: &mut AckOutcome) {
         self.log.on_sack(block, outcome);

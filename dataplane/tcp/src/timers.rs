@@ -8,6 +8,8 @@ pub(crate) enum Timer {
     /// Retransmission timeout while something is in flight, window probe otherwise: one slot,
     /// because the two exclude each other.
     Retransmit,
+    /// Tail loss probe.
+    LossProbe,
     /// Delayed acknowledgement.
     DelayedAck,
     /// Keep-alive, or the limit of FIN-WAIT-2 once nobody holds the connection any more.
@@ -17,7 +19,8 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; 4] = [Self::Retransmit, Self::DelayedAck, Self::Slow, Self::Idle];
+    const ALL: [Self; 5] =
+        [Self::Retransmit, Self::LossProbe, Self::DelayedAck, Self::Slow, Self::Idle];
 }
 
 /// One deadline per kind; [`Instant::FAR_FUTURE`] is "not armed".

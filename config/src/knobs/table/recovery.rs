@@ -36,7 +36,10 @@ pub(super) const ROWS: &[Knob] = &[
         "Loss detection: 1 RACK (RFC 8985), 2 a fixed reordering window, 4 no short cut by duplicate \
          ACKs."),
     Knob::int("net.ipv4.tcp_early_retrans", 0, 4, 3, Unit::None,
-        "Tail loss probes: 3 and 4 on, 0 off. Off, the loss of the last segments costs a timeout."),
+        "Tail loss probes (RFC 8985): 3 and 4 on, 0 to 2 off. Off, the loss of the last segments or of their \
+         only acknowledgement costs a timeout.")
+        .new_connections()
+        .active(|p, v| p.tcp.early_retrans = to_u8(v.int()), |p| Value::Int(p.tcp.early_retrans.into())),
     Knob::int("net.ipv4.tcp_frto", 0, 255, 2, Unit::None,
         "Detect spurious timeouts, RFC 5682; 0 off."),
     Knob::int("net.ipv4.tcp_retries1", 0, 255, 3, Unit::Count,

@@ -22,6 +22,7 @@ impl Connection {
         let old = seg.ack.before(self.hot.snd_una);
         let window_changed = !old && self.update_window(seg, wnd);
         let advanced = seg.ack.after(self.hot.snd_una);
+        self.judge_loss_probe(cx, seg, advanced, window_changed);
         let Some(ext) = self.ext.as_mut().filter(|ext| !ext.recovery.log.is_empty()) else {
             return;
         };
@@ -201,10 +202,36 @@ impl Connection {
         }
     }
 
+    /// What became of a tail loss probe, RFC 8985 section 7.4.
+    fn judge_loss_probe(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment,
+        advanced: bool,
+        window_changed: bool,
+    ) {
+        let Some(ext) = &mut self.ext else { return };
+        let Some(end) = ext.tlp_end_seq.filter(|end| seg.ack.at_or_after(*end)) else { return };
+        let blocks = &seg.options.sack;
+        let bare = seg.len == 0 && blocks.is_empty() && !advanced && !window_changed;
+        if !ext.tlp_is_retrans || is_duplicate_report(blocks, seg.ack) || bare && seg.ack == end {
+            // New data, or both copies have arrived: nothing was lost.
+            ext.tlp_end_seq = None;
+        } else if seg.ack.after(end) {
+            // One acknowledgement for two copies: the probe has repaired a loss.
+            ext.tlp_end_seq = None;
+            cx.counters.loss_probe_recovery += 1;
+            ext.cc.on_congestion_event(cx);
+            let cwnd = ext.cc.cwnd().min(ext.cc.ssthresh());
+            ext.cc.set_cwnd(cwnd);
+        }
+    }
+
     fn after_ack_timers(&mut self, cx: &Cx<'_>, progress: bool, sampled: bool) {
         let Some(ext) = &self.ext else { return };
         let Some(head) = ext.recovery.log.head() else {
             self.hot.timers.stop(Timer::Retransmit);
+            self.hot.timers.stop(Timer::LossProbe);
             self.hot.flags.clear(Flags::RTO_UNSENT);
             return;
         };
@@ -219,6 +246,7 @@ impl Connection {
         } else if progress || sampled {
             let head_sent = head.sent;
             self.arm_rto(cx.now, head_sent);
+            self.arm_loss_probe(cx.now, cx.params);
         }
     }
 

@@ -11,6 +11,10 @@ use crate::{CloseReason, Cx, State, TcpParams, backoff_time};
 
 /// Orphans retry so often when `tcp_orphan_retries` is 0.
 const ORPHAN_RETRIES: u8 = 8;
+/// From this value of `tcp_early_retrans` on there are tail loss probes.
+const EARLY_RETRANS_PROBES: u8 = 3;
+/// What a tail loss probe waits beyond two round trips: granularity of the timers on both sides.
+const PROBE_PATIENCE: Duration = Duration::from_millis(2);
 /// The device did not take a retransmission: try again so soon at the latest.
 const LOCAL_RETRY_MAX: Duration = Duration::from_millis(500);
 
@@ -22,12 +26,15 @@ impl Connection {
         if self.hot.timers.take_expired(Timer::DelayedAck, now) {
             self.on_delayed_ack_timer(cx);
         }
+        let probe = self.hot.timers.take_expired(Timer::LossProbe, now);
         if self.hot.timers.take_expired(Timer::Retransmit, now) {
             if self.packets_out() > 0 {
                 self.on_retransmit_timer(cx);
             } else {
                 self.on_persist_timer(cx);
             }
+        } else if probe {
+            self.on_loss_probe_timer(cx);
         }
         if self.hot.timers.take_expired(Timer::Slow, now) {
             if self.is_lingering() {
@@ -75,6 +82,9 @@ impl Connection {
             return;
         }
         let Some(ext) = &mut self.ext else { return };
+        ext.tlp_end_seq = None;
+        self.hot.flags.clear(Flags::LOSS_PROBE_OWED);
+        self.hot.timers.stop(Timer::LossProbe);
         cx.counters.timeouts += 1;
         self.warm.rto_count = self.warm.rto_count.saturating_add(1);
         let timeout =
@@ -86,6 +96,51 @@ impl Connection {
         self.hot.flags.set(Flags::RTO_UNSENT);
         let at = self.limit_by_user_timeout(now, since, now + self.hot.rto.get());
         self.hot.timers.arm(Timer::Retransmit, at);
+    }
+
+    /// RFC 8985 section 7.2: a probe is due twice the round trip after what was sent or acknowledged
+    /// last, and some time for the peer's timers; never once the retransmission timer would be first.
+    pub(super) fn arm_loss_probe(&mut self, now: Instant, params: &TcpParams) {
+        let srtt = self.hot.rtt.srtt().filter(|_| self.may_probe(params));
+        let at = srtt.map(|srtt| {
+            // A lone segment may wait for the peer's delayed acknowledgement.
+            let patience = if self.packets_out() == 1 { params.rto_min } else { PROBE_PATIENCE };
+            now + srtt * 2 + patience
+        });
+        match (at, self.hot.timers.get(Timer::Retransmit)) {
+            (Some(at), Some(rto)) if at < rto => self.hot.timers.arm(Timer::LossProbe, at),
+            _ => self.hot.timers.stop(Timer::LossProbe),
+        }
+    }
+
+    /// Whether the silence of the peer may be answered by a tail loss probe: nothing is known to be
+    /// missing, and no probe is under way.
+    fn may_probe(&self, params: &TcpParams) -> bool {
+        params.early_retrans >= EARLY_RETRANS_PROBES
+            && self.hot.flags.has(Flags::SACK)
+            && self.hot.rto.backoff() == 0
+            && self.ext.as_ref().is_some_and(|ext| {
+                ext.recovery.is_calm() && !ext.recovery.log.is_empty() && ext.tlp_end_seq.is_none()
+            })
+    }
+
+    /// RFC 8985 section 7.3: new data if there are any, else the last segment again. Its
+    /// acknowledgement shows what has arrived, long before the retransmission timer would ask.
+    fn on_loss_probe_timer(&mut self, cx: &mut Cx<'_>) {
+        if !self.may_probe(cx.params) {
+            return;
+        }
+        let (snd_una, snd_nxt) = (self.hot.snd_una, self.hot.snd_nxt);
+        let new_data = self.hot.write_seq.after(snd_nxt) && self.usable_window() > 0;
+        let Some(ext) = &mut self.ext else { return };
+        if new_data {
+            self.hot.flags.set(Flags::LOSS_PROBE_OWED);
+        } else if !ext.recovery.probe_tail(snd_una) {
+            return;
+        }
+        ext.tlp_is_retrans = !new_data;
+        ext.tlp_end_seq = Some(snd_nxt);
+        cx.counters.loss_probes += 1;
     }
 
     /// Whether waiting for an acknowledgement for `waited` is enough.
@@ -239,7 +294,8 @@ impl Connection {
     }
 
     /// An ICMP unreachable for a segment in flight (its sequence number already checked against
-    /// `snd_una..snd_nxt`): soft in synchronised states, RFC 5927 section 5 and RFC 9293 section 3.9.2,, remembered for the error that a timeout reports.
+    /// `snd_una..snd_nxt`): soft in synchronised states, RFC 5927 section 5 and RFC 9293
+    /// section 3.9.2. Remembered for the error that a timeout reports.
     pub fn on_unreachable(&mut self, cx: &mut Cx<'_>) {
         if matches!(self.hot.state, State::Closed | State::TimeWait) {
             return;

@@ -61,6 +61,7 @@ impl Connection {
                 }
                 Err(quiet) => {
                     self.hot.quiet = quiet;
+                    self.hot.flags.clear(Flags::LOSS_PROBE_OWED);
                     self.note_usage(cx, quiet);
                     self.settle(cx);
                     return None;
@@ -100,9 +101,10 @@ impl Connection {
             return Err(Quiet::Nothing);
         }
         let cwnd = ext.cc.cwnd();
-        let room = cwnd.saturating_sub(ext.recovery.in_flight());
+        let probing = self.hot.flags.has(Flags::LOSS_PROBE_OWED);
+        let room = cwnd.saturating_sub(ext.recovery.in_flight()).max(u32::from(probing));
         // One plan takes at most half of the window, so that acknowledgements keep coming.
-        let burst = (cwnd / 2).max(1).min(segs_max);
+        let burst = if probing { 1 } else { (cwnd / 2).max(1).min(segs_max) };
         if let Some(record) = ext.recovery.next_retransmission() {
             return self.decide_retransmission(record, room, burst);
         }
@@ -173,7 +175,7 @@ impl Connection {
             cwnd_room: room,
             segs_max: burst.min((hot.gso_max / mss).max(1)),
             hold_partial: !fin_queued && (self.nagle_holds() || hot.flags.has(Flags::MORE)),
-            forced: hot.flags.has(Flags::FORCE_PARTIAL),
+            forced: hot.flags.has(Flags::FORCE_PARTIAL) || hot.flags.has(Flags::LOSS_PROBE_OWED),
         };
         let len = view.len()?;
         let fin = fin_queued && len == queued && usable > len;
@@ -400,6 +402,9 @@ impl Connection {
         }
         hot.flags.clear(Flags::FORCE_PARTIAL);
         hot.flags.clear(Flags::PROBE_OWED);
+        if hot.flags.take(Flags::LOSS_PROBE_OWED) {
+            ext.tlp_end_seq = Some(end);
+        }
         hot.pace.on_data_sent(now);
         self.warm.bytes_sent += u64::from(len);
         if len > 0 {
@@ -407,6 +412,7 @@ impl Connection {
         }
         let packets = ext.recovery.log.packets_out();
         ext.usage.on_sent(hot.snd_una, hot.snd_nxt, packets);
+        self.arm_loss_probe(now, cx.params);
     }
 
     /// A transmission has ended: was it the congestion window that ended it? One that is not used is
@@ -431,6 +437,8 @@ impl Connection {
         ext.recovery.on_retransmitted(plan.seq, taken, now, snd_nxt);
         match ext.recovery.ca_state() {
             CaState::Loss => cx.counters.slow_start_retrans += u64::from(taken),
+            // A tail loss probe, which has its own counter.
+            CaState::Open => {}
             _ => cx.counters.fast_retrans += u64::from(taken),
         }
         ext.last_sent = now;

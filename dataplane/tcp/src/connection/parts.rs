@@ -69,6 +69,8 @@ flags! {
     PROBE_OWED,
     /// The probe owed is for keep-alive.
     PROBE_KEEPALIVE,
+    /// A tail loss probe is owed: one segment of new data, whatever the congestion window says.
+    LOSS_PROBE_OWED,
     /// The override timer fired: what the window takes may leave, however little.
     FORCE_PARTIAL,
     /// `TCP_NODELAY`.
@@ -234,6 +236,10 @@ pub(super) struct Extension {
     pub(super) waiting_since: Option<Instant>,
     /// When data were sent last.
     pub(super) last_sent: Instant,
+    /// `snd_nxt` when a tail loss probe was sent whose fate is not known: TLP.end_seq.
+    pub(super) tlp_end_seq: Option<SeqNum>,
+    /// That probe was a retransmission: TLP.is_retrans.
+    pub(super) tlp_is_retrans: bool,
     pub(super) usage: Usage,
 }
 
