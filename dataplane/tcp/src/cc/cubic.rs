@@ -95,8 +95,11 @@ impl Cubic {
     fn update(&mut self, now_ms: u32, acked: u32) {
         let cwnd = self.window.cwnd;
         self.w_est_credit = self.w_est_credit.saturating_add(acked);
+        // Once per round trip Reno's estimate has moved; on a short path that is far more often than the
+        // cubic, and waiting would keep the window below what RFC 9438 section 4.3 grants.
         if self.in_epoch
             && self.evaluated_cwnd == cwnd
+            && self.w_est_credit < friendly_per(cwnd)
             && now_ms.wrapping_sub(self.evaluated_ms) <= EVALUATE_MS
         {
             return;
@@ -145,7 +148,7 @@ impl Cubic {
     /// RFC 9438 section 4.3: never slower than Reno with the same decrease factor.
     fn friendly_step(&mut self) -> u32 {
         let cwnd = self.window.cwnd;
-        let per = ((u64::from(cwnd) * FRIENDLY_EIGHTHS / 8) as u32).max(1);
+        let per = friendly_per(cwnd);
         self.w_est = self.w_est.saturating_add(self.w_est_credit / per);
         self.w_est_credit %= per;
         match self.w_est.checked_sub(cwnd) {
@@ -153,6 +156,11 @@ impl Cubic {
             Some(missing) => cwnd / missing,
         }
     }
+}
+
+/// Segments acknowledged for which Reno's estimate grows by one segment.
+fn friendly_per(cwnd: u32) -> u32 {
+    ((u64::from(cwnd) * FRIENDLY_EIGHTHS / 8) as u32).max(1)
 }
 
 impl Controller for Cubic {
