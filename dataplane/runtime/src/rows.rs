@@ -1,5 +1,7 @@
 //! Connections as JSON, under their `tcp_info` names with units.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 use stack::ConnRow;
 
@@ -21,13 +23,22 @@ fn state_word(state: tcp::State) -> &'static str {
     }
 }
 
+/// An end as `ss` writes it: `*` for all addresses of both families, and for any port.
+fn end(addr: SocketAddr) -> String {
+    match (addr.ip().is_unspecified(), addr.port()) {
+        (false, _) => addr.to_string(),
+        (true, 0) => "*:*".to_owned(),
+        (true, port) => format!("*:{port}"),
+    }
+}
+
 pub(crate) fn connection(worker: usize, row: &ConnRow) -> Value {
     let mut v = json!({
         "state": state_word(row.state),
         "recv_q": row.recv_queue,
         "send_q": row.send_queue,
-        "local": row.local.to_string(),
-        "peer": row.remote.to_string(),
+        "local": end(row.local),
+        "peer": end(row.remote),
         "worker": worker,
     });
     if let Some(i) = &row.info {
