@@ -99,6 +99,7 @@ clean_network() {
         ip netns del "$n" 2>/dev/null || true
     done
     rm -rf "$tmp"
+    rm -f "/run/millrace/$ns.sock"
     return "$status"
 }
 

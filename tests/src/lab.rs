@@ -239,6 +239,8 @@ impl Drop for Lab {
             let _ = Command::new("ip").args(["netns", "del", &namespace]).output();
         }
         let _ = std::fs::remove_file(std::env::temp_dir().join(format!("{}.toml", self.name)));
+        // What was killed could not remove its control socket.
+        let _ = std::fs::remove_file(format!("/run/millrace/{}.sock", self.name));
     }
 }
 
