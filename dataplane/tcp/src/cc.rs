@@ -215,6 +215,11 @@ impl CongestionControl {
         w.credit = 0;
     }
 
+    /// Bring the window down to the threshold, in one step; a smaller one stays.
+    pub fn step_down(&mut self) {
+        self.set_cwnd(self.cwnd().min(self.ssthresh()));
+    }
+
     /// The threshold of a connection whose congestion control was put away while it was idle.
     pub fn restore_ssthresh(&mut self, ssthresh: u32) {
         self.window_mut().ssthresh = ssthresh.max(SSTHRESH_MIN);

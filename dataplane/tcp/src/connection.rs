@@ -40,7 +40,7 @@ use crate::send::Quiet;
 use crate::timers::{Timer, TimerTable};
 use crate::window::initial_rcvbuf;
 use crate::{
-    CloseReason, ConnOptions, Cx, Estimator, Event, PathParams, Plan, PlanKind, PlanOptions,
+    CloseReason, ConnOptions, Cx, Estimator, Event, PathParams, Plan, PlanKind, SegOptions,
     Segment, SeqNum, State, StateEvent, TcpParams, WindowScale,
 };
 use parts::{EXTENSION_IDLE, Ext, Extension, Flags, Hot, Usage, Warm};
@@ -490,7 +490,7 @@ pub fn reset_for(seg: &Segment) -> Option<Plan> {
         flags,
         ack,
         wnd: 0,
-        options: PlanOptions::default(),
+        options: SegOptions::default(),
         ecn: 0,
         txhash: 0,
     })

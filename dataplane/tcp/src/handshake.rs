@@ -17,8 +17,8 @@ use crate::mss::{TIMESTAMP_OPTION, advertised_mss};
 use crate::timestamp::{rtt_of_echo, ts_before, ts_val};
 use crate::window::{WindowScale, initial_window};
 use crate::{
-    CloseReason, ConnOptions, Connection, Cx, Opening, PathParams, Plan, PlanKind, PlanOptions,
-    Rto, Segment, SeqNum, SeqRange, State, reset_for,
+    CloseReason, ConnOptions, Connection, Cx, Opening, PathParams, Plan, PlanKind, Rto, SegOptions,
+    Segment, SeqNum, SeqRange, State, reset_for,
 };
 
 /// Pause before another attempt when the device refused our segment.
@@ -551,11 +551,11 @@ impl Handshake {
         self.plan(PlanKind::Ack, self.snd_nxt(), TcpFlags::ACK, self.rcv_nxt(), wnd, options)
     }
 
-    fn plan_options(&self, now: Instant) -> PlanOptions {
+    fn plan_options(&self, now: Instant) -> SegOptions {
         let ts_val = ts_val(now, self.path.ts_offset);
-        PlanOptions {
+        SegOptions {
             timestamps: self.timestamps.then_some((ts_val, self.ts_recent)),
-            ..PlanOptions::default()
+            ..SegOptions::default()
         }
     }
 
@@ -566,7 +566,7 @@ impl Handshake {
         flags: TcpFlags,
         ack: SeqNum,
         wnd: u16,
-        options: PlanOptions,
+        options: SegOptions,
     ) -> Plan {
         let txhash = self.path.txhash;
         Plan { kind, seq, len: 0, seg_size: 0, flags, ack, wnd, options, ecn: 0, txhash }
@@ -621,7 +621,7 @@ impl Handshake {
         self.failed = Some(CloseReason::Aborted);
         (self.phase == Phase::SynReceived).then(|| {
             let flags = TcpFlags::RST | TcpFlags::ACK;
-            let options = PlanOptions::default();
+            let options = SegOptions::default();
             self.plan(PlanKind::Reset, self.snd_nxt(), flags, self.rcv_nxt(), 0, options)
         })
     }

@@ -46,7 +46,7 @@ pub use handshake::{Handshake, HandshakeInput};
 pub use info::TcpInfo;
 pub use listen::{ListenInput, Listener};
 pub use params::{ConnOptions, PathParams, TcpParams};
-pub use plan::{Plan, PlanKind, PlanOptions};
+pub use plan::{Plan, PlanKind};
 pub use rtt::{Estimator, Rto, backoff_time};
 pub use segment::{SegOptions, Segment};
 pub use send::Quiet;

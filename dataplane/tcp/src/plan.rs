@@ -1,10 +1,8 @@
 //! What the engine wants to be sent.
 
-use arrayvec::ArrayVec;
 use base::TcpFlags;
 
-use crate::SeqNum;
-use crate::segment::SACK_BLOCKS_MAX;
+use crate::{SegOptions, SeqNum};
 
 /// Why a plan was made; the transmit path treats all alike, traces and counters do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,21 +19,6 @@ pub enum PlanKind {
     Probe,
     /// A reset.
     Reset,
-}
-
-/// Options of each segment of the plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlanOptions {
-    /// Maximum segment size, in SYN only.
-    pub mss: Option<u16>,
-    /// Window scale, in SYN only.
-    pub window_scale: Option<u8>,
-    /// SACK permitted, in SYN only.
-    pub sack_permitted: bool,
-    /// TSval and TSecr.
-    pub timestamps: Option<(u32, u32)>,
-    /// SACK blocks, most recent first.
-    pub sack: ArrayVec<(SeqNum, SeqNum), SACK_BLOCKS_MAX>,
 }
 
 /// One or many segments to send: `len` payload bytes from `seq` on, cut into segments of `seg_size`
@@ -57,8 +40,8 @@ pub struct Plan {
     pub ack: SeqNum,
     /// Window field as it goes into the header, already scaled.
     pub wnd: u16,
-    /// Options of each segment.
-    pub options: PlanOptions,
+    /// Options of each segment; MSS, window scale and SACK permitted in SYN only.
+    pub options: SegOptions,
     /// ECN codepoint for the IP header: 0 Not-ECT, 1 ECT(1), 2 ECT(0).
     pub ecn: u8,
     /// Transmit hash of the flow at this moment: the IPv6 flow label and the outer source port of a

@@ -19,7 +19,7 @@ pub struct SegOptions {
     pub sack_permitted: bool,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
-    /// SACK blocks, left and right edge, in the order of the header.
+    /// SACK blocks, left and right edge, in the order of the header: most recent first.
     pub sack: ArrayVec<(SeqNum, SeqNum), SACK_BLOCKS_MAX>,
 }
 

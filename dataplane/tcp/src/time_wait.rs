@@ -5,7 +5,7 @@ use core::time::Duration;
 use base::{DropReason, Instant, TcpFlags};
 
 use crate::timestamp::{TS_RECENT_VALID, ts_before, ts_val};
-use crate::{Cx, Plan, PlanKind, PlanOptions, Segment, SeqNum};
+use crate::{Cx, Plan, PlanKind, SegOptions, Segment, SeqNum};
 
 /// How far beyond the old connection's numbers a new one begins: more than any unscaled window, so
 /// that old segments fall outside.
@@ -196,9 +196,9 @@ impl TimeWait {
             flags: TcpFlags::ACK,
             ack: self.rcv_nxt,
             wnd: self.rcv_wnd,
-            options: PlanOptions {
+            options: SegOptions {
                 timestamps: self.timestamps.then(|| (ts_val(now, self.ts_offset), self.ts_recent)),
-                ..PlanOptions::default()
+                ..SegOptions::default()
             },
             ecn: 0,
             txhash: self.txhash,

@@ -179,13 +179,9 @@ impl Connection {
                 // One step down to the threshold. Proportional rate reduction would spread it over
                 // the round trip, by writing the window for each acknowledgement.
                 ext.cc.on_congestion_event(cx);
-                let cwnd = ext.cc.cwnd().min(ext.cc.ssthresh());
-                ext.cc.set_cwnd(cwnd);
+                ext.cc.step_down();
             }
-            Change::Exit(CaState::Recovery) => {
-                let cwnd = ext.cc.cwnd().min(ext.cc.ssthresh());
-                ext.cc.set_cwnd(cwnd);
-            }
+            Change::Exit(CaState::Recovery) => ext.cc.step_down(),
             Change::Exit(_) | Change::None => {}
         }
         let learned = ext.recovery.reordering() > cx.params.reordering && outcome.delivered > 0;
@@ -222,8 +218,7 @@ impl Connection {
             ext.tlp_end_seq = None;
             cx.counters.loss_probe_recovery += 1;
             ext.cc.on_congestion_event(cx);
-            let cwnd = ext.cc.cwnd().min(ext.cc.ssthresh());
-            ext.cc.set_cwnd(cwnd);
+            ext.cc.step_down();
         }
     }
 

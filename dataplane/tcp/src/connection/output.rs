@@ -16,7 +16,7 @@ use crate::segment::SACK_BLOCKS_MAX;
 use crate::send::{Quiet, View};
 use crate::timers::Timer;
 use crate::timestamp::ts_val;
-use crate::{Cx, Plan, PlanKind, PlanOptions, SeqNum, State, TcpParams};
+use crate::{Cx, Plan, PlanKind, SegOptions, SeqNum, State, TcpParams};
 
 /// SACK blocks beside timestamps: 40 option bytes are no more.
 const SACK_BLOCKS_WITH_TIMESTAMPS: usize = 3;
@@ -277,13 +277,13 @@ impl Connection {
         self.hot.rcv_wscale.raw(self.select_window(cx))
     }
 
-    fn plan_options(&self, cx: &Cx<'_>) -> PlanOptions {
+    fn plan_options(&self, cx: &Cx<'_>) -> SegOptions {
         let hot = &self.hot;
         let timestamps = hot
             .flags
             .has(Flags::TIMESTAMPS)
             .then(|| (ts_val(cx.now, hot.ts_offset), hot.ts_recent));
-        PlanOptions { timestamps, sack: self.sack_blocks(cx.params), ..PlanOptions::default() }
+        SegOptions { timestamps, sack: self.sack_blocks(cx.params), ..SegOptions::default() }
     }
 
     /// RFC 2018 section 4 and RFC 2883 section 4: a duplicate first, then the most recent ranges.

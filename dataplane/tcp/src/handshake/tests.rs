@@ -673,9 +673,9 @@ impl Crossing {
             flags: A,
             ack: o.irs.add(1),
             wnd: 100,
-            options: PlanOptions {
+            options: SegOptions {
                 timestamps: o.ts_recent.map(|ts| (ts_val(w.now, o.path.ts_offset), ts)),
-                ..PlanOptions::default()
+                ..SegOptions::default()
             },
             ecn: 0,
             txhash: 1,
