@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Outcome {
 
 /// Read and check a start-up file.
 fn load(file: &Path) -> Result<Startup, Fault> {
-    Startup::from_file(file, &PortFlags::default(), &crate::host::available_cores())
+    Startup::from_file(file, &PortFlags::default(), &runtime::available_cores())
         .map_err(crate::ports::usage)
 }
 

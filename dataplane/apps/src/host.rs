@@ -2,11 +2,6 @@
 
 use workloads::iperf::{CpuUsage, Host};
 
-/// Cores that this process may use.
-pub(crate) fn available_cores() -> Vec<usize> {
-    runtime::available_cores()
-}
-
 /// CPU time of this process so far, from `/proc/self/stat`; zeros where that cannot be read.
 fn cpu_usage() -> CpuUsage {
     // Clock ticks per second are 100 on every Linux that this runs on (USER_HZ is an ABI).

@@ -415,7 +415,7 @@ fn ring(
     let (Some(qa), Some(qb)) = (a.queues.pop(), b.queues.pop()) else {
         return Err(Fault::new(crate::fault::FAILED, "the ring pair has no queues"));
     };
-    let cores = crate::host::available_cores();
+    let cores = runtime::available_cores();
     let core = |index: usize| (cores.len() > 1).then(|| cores[index % cores.len()]);
     let workers = vec![
         WorkerSetup {

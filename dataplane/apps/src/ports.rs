@@ -7,7 +7,6 @@ use stack::Message;
 
 use crate::cli::{Idle, PortArgs, RxChecksum};
 use crate::fault::{Fault, Outcome};
-use crate::host;
 
 /// What the flags ask for, checked.
 pub(crate) fn startup(args: &PortArgs) -> Result<Startup, Fault> {
@@ -33,7 +32,7 @@ pub(crate) fn startup(args: &PortArgs) -> Result<Startup, Fault> {
         profile: args.profile.clone(),
         sysctl: args.sysctls.clone(),
     };
-    let cores = host::available_cores();
+    let cores = runtime::available_cores();
     match &args.config {
         Some(file) => Startup::from_file(file, &flags, &cores),
         None => Startup::from_flags(&flags, &cores),

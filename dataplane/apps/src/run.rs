@@ -10,9 +10,12 @@ use crate::fault::{Fault, Outcome};
 use crate::{host, iperf, output, ports};
 
 pub(crate) fn run(args: &RunArgs) -> Outcome {
-    let startup =
-        Startup::from_file(&args.config, &config::PortFlags::default(), &host::available_cores())
-            .map_err(ports::usage)?;
+    let startup = Startup::from_file(
+        &args.config,
+        &config::PortFlags::default(),
+        &runtime::available_cores(),
+    )
+    .map_err(ports::usage)?;
     if startup.apps.is_empty() {
         return Err(Fault::usage(format!("{}: no [[app]] to run", args.config.display()))
             .help("add one, such as: [[app]] kind = \"echo\" port = 7"));
