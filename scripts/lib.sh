@@ -126,27 +126,38 @@ stop_server() {
     server_pid=
 }
 
+# Gbit/s of the receiver in the last log of iperf3.
+receiver_gbit() {
+    awk '/receiver/ { for (i = 1; i <= NF; i++) if ($i == "Mbits/sec") v = $(i - 1) } END { printf "%.2f\n", v / 1000 }' "$tmp/iperf3.log"
+}
+
 # kernel_iperf ARGS: run the kernel's iperf3 and print Gbit/s of the receiver. bbr, where it is the
 # default of the machine, paces itself below what the link carries.
 kernel_iperf() {
     ip netns exec "$ns" timeout 120 iperf3 -f m -C cubic "$@" >"$tmp/iperf3.log" 2>&1 || return 1
-    awk '/receiver/ { for (i = 1; i <= NF; i++) if ($i == "Mbits/sec") v = $(i - 1) } END { printf "%.2f\n", v / 1000 }' "$tmp/iperf3.log"
+    receiver_gbit
+}
+
+# testpmd NAMESPACE CORE INTERFACE FRAME [FLAGS]: the device alone, with rings for frames of that size;
+# its commands come from standard input.
+testpmd() {
+    local where=$1 core=$2 interface=$3 frame=$4 framesz=2048 room=2176
+    shift 4
+    [ "$frame" -le 1900 ] || { framesz=16384; room=16640; }
+    ip netns exec "$where" dpdk-testpmd --lcores "0@$core,1@$core" --no-pci --no-huge --no-shconf --no-telemetry -m 256 \
+        --file-prefix "$ns-$interface" \
+        --vdev "net_af_packet0,iface=$interface,framesz=$framesz,blocksz=65536,framecnt=2048" -- \
+        -i --nb-cores=1 --total-num-mbufs=8192 "--mbuf-size=$room" "$@"
 }
 
 # device_bound PAYLOAD [FRAME]: Gbit/s of PAYLOAD bytes per frame that testpmd sends to testpmd.
 device_bound() {
-    local payload=$1 frame=${2:-1514} framesz=2048 room=2176
-    [ "$frame" -le 1900 ] || { framesz=16384; room=16640; }
-    local dev=framesz=$framesz,blocksz=65536,framecnt=2048
-    local common=(--no-pci --no-huge --no-shconf --no-telemetry -m 256)
-    local pmd=(-i --nb-cores=1 --total-num-mbufs=8192 "--mbuf-size=$room")
+    local payload=$1 frame=${2:-1514}
     { printf 'set fwd rxonly\nstart\n'; sleep 4; printf 'show port stats all\n'; sleep 2; printf 'show port stats all\nstop\nquit\n'; } |
-        ip netns exec "$ns" dpdk-testpmd --lcores 0@1,1@1 "${common[@]}" --file-prefix "$ns-rx" \
-            --vdev "net_af_packet0,iface=$them,$dev" -- "${pmd[@]}" >"$tmp/rx.log" 2>&1 &
+        testpmd "$ns" 1 "$them" "$frame" >"$tmp/rx.log" 2>&1 &
     local rx=$!
     { sleep 1; printf 'set fwd txonly\nset txpkts %s\nstart\n' "$frame"; sleep 6; printf 'stop\nquit\n'; } |
-        ip netns exec "$ns_us" dpdk-testpmd --lcores 0@0,1@0 "${common[@]}" --file-prefix "$ns-tx" \
-            --vdev "net_af_packet1,iface=$us,$dev" -- "${pmd[@]}" >"$tmp/tx.log" 2>&1 || true
+        testpmd "$ns_us" 0 "$us" "$frame" >"$tmp/tx.log" 2>&1 || true
     wait $rx || true
     awk -v payload="$payload" '/Rx-pps:/ { pps = $2 } END { printf "%.2f\n", pps * payload * 8 / 1e9 }' "$tmp/rx.log"
 }
