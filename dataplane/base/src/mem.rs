@@ -4,11 +4,12 @@
 //! a transmit queue that refuses. In steady state it allocates nothing, so that a counting allocator
 //! sees only what the stack does. Buffers are reference counted within one thread.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use arrayvec::ArrayVec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
+use core::fmt;
 
 use crate::device::{Buffers, Capabilities, Device, Frame, Offloads, RxBatch, RxMeta, TxMeta};
 
@@ -16,81 +17,170 @@ use crate::device::{Buffers, Capabilities, Device, Frame, Offloads, RxBatch, RxM
 pub const MEM_SEGMENTS_MAX: usize = 8;
 
 const HEADROOM: usize = 128;
+/// Bytes after the headroom of a header buffer.
+const HEADER_ROOM: usize = 256;
 
-type Free = Rc<RefCell<Vec<Rc<Vec<u8>>>>>;
+/// Segments nobody uses, linked through `next`: last in, first out, as warm buffers are good ones.
+#[derive(Default)]
+struct FreeList {
+    head: Cell<Option<Box<Segment>>>,
+    len: Cell<usize>,
+}
 
-/// One reference to a range of one buffer.
-#[derive(Debug)]
+impl FreeList {
+    fn pop(&self) -> Option<Box<Segment>> {
+        let mut first = self.head.take()?;
+        self.head.set(first.next.take());
+        self.len.set(self.len.get() - 1);
+        Some(first)
+    }
+
+    fn push(&self, mut segment: Box<Segment>) {
+        segment.next = self.head.take();
+        self.head.set(Some(segment));
+        self.len.set(self.len.get() + 1);
+    }
+}
+
+impl Drop for FreeList {
+    fn drop(&mut self) {
+        // One by one: the drop of a long chain would recurse.
+        while self.pop().is_some() {}
+    }
+}
+
+/// What is free. One per device; each segment in use holds on to the pool that it returns to.
+#[derive(Default)]
+struct Pool {
+    /// With a header buffer each.
+    small: FreeList,
+    /// With a payload buffer each.
+    large: FreeList,
+    /// Without a buffer, to refer to somebody else's.
+    references: FreeList,
+}
+
+#[derive(Clone, Copy)]
+enum Size {
+    Small,
+    Large,
+}
+
+/// One reference to a range of one buffer, and what else a driver keeps beside it.
 struct Segment {
-    /// `None` only while being dropped.
-    buffer: Option<Rc<Vec<u8>>>,
-    start: usize,
-    len: usize,
-    home: Free,
+    /// `None` in a free reference.
+    buffer: Option<Rc<[u8]>>,
+    start: u32,
+    len: u32,
+    /// The rest of the frame, or of the free list.
+    next: Option<Box<Segment>>,
+    /// `None` while free: the pool holds its segments and not itself.
+    pool: Option<Rc<Pool>>,
+    size: Size,
+    rx: RxMeta,
+    tx: TxMeta,
 }
 
 impl Segment {
-    fn bytes(&self) -> &[u8] {
-        self.buffer.as_deref().map_or(&[], |b| &b[self.start..self.start + self.len])
+    fn free(buffer: Option<Rc<[u8]>>, size: Size) -> Box<Self> {
+        Box::new(Self {
+            buffer,
+            start: HEADROOM as u32,
+            len: 0,
+            next: None,
+            pool: None,
+            size,
+            rx: RxMeta::default(),
+            tx: TxMeta::default(),
+        })
     }
 
-    fn unique(&mut self) -> Option<&mut Vec<u8>> {
+    /// Take into use: an empty range after the headroom.
+    fn into_frame(mut self: Box<Self>, pool: &Rc<Pool>) -> MemFrame {
+        self.start = HEADROOM as u32;
+        self.len = 0;
+        self.rx = RxMeta::default();
+        self.tx = TxMeta::default();
+        self.pool = Some(Rc::clone(pool));
+        MemFrame(Some(self))
+    }
+
+    fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.buffer.as_deref().map_or(&[], |b| &b[self.start()..self.start() + self.len()])
+    }
+
+    fn unique(&mut self) -> Option<&mut [u8]> {
         self.buffer.as_mut().and_then(Rc::get_mut)
     }
 
     fn tailroom(&self) -> usize {
         match &self.buffer {
-            Some(b) if Rc::strong_count(b) == 1 => b.len() - self.start - self.len,
+            Some(b) if Rc::strong_count(b) == 1 => b.len() - self.start() - self.len(),
             _ => 0,
         }
     }
 
-    fn share(&self, offset: usize, len: usize) -> Option<Self> {
-        if offset.checked_add(len)? > self.len {
+    fn share(&self, offset: usize, len: usize) -> Option<MemFrame> {
+        if offset.checked_add(len)? > self.len() {
             return None;
         }
-        Some(Self {
-            buffer: self.buffer.clone(),
-            start: self.start + offset,
-            len,
-            home: Rc::clone(&self.home),
-        })
+        // The reference belongs to the pool of the buffer, as the buffer comes back with the last one.
+        let pool = self.pool.as_ref()?;
+        let free = pool.references.pop();
+        let mut reference = free.unwrap_or_else(|| Self::free(None, self.size));
+        reference.buffer.clone_from(&self.buffer);
+        reference.size = self.size;
+        let mut frame = reference.into_frame(pool);
+        let head = frame.0.as_mut()?;
+        head.start = self.start + offset as u32;
+        head.len = len as u32;
+        Some(frame)
     }
-}
 
-impl Drop for Segment {
-    fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take()
-            && Rc::strong_count(&buffer) == 1
-        {
-            self.home.borrow_mut().push(buffer);
+    /// Give a segment back that is no longer part of a frame: with its buffer if nobody else
+    /// refers to that.
+    fn recycle(mut self: Box<Self>) {
+        let Some(pool) = self.pool.take() else { return };
+        if self.buffer.as_ref().is_some_and(|b| Rc::strong_count(b) == 1) {
+            match self.size {
+                Size::Small => pool.small.push(self),
+                Size::Large => pool.large.push(self),
+            }
+        } else {
+            self.buffer = None;
+            pool.references.push(self);
         }
     }
 }
 
-/// A frame of up to [`MEM_SEGMENTS_MAX`] segments.
-#[derive(Debug)]
-pub struct MemFrame {
-    segments: ArrayVec<Segment, MEM_SEGMENTS_MAX>,
-    rx: RxMeta,
-    tx: TxMeta,
-}
+/// A frame of up to [`MEM_SEGMENTS_MAX`] segments: a chain, whose first link stands for it. It is one
+/// word, so moving it between queues costs nothing.
+pub struct MemFrame(
+    /// `None` only while being dropped or chained.
+    Option<Box<Segment>>,
+);
+
+const _: () = assert!(size_of::<MemFrame>() == size_of::<usize>());
 
 impl MemFrame {
-    fn of(segment: Segment) -> Self {
-        let mut segments = ArrayVec::new();
-        segments.push(segment);
-        Self { segments, rx: RxMeta::default(), tx: TxMeta::default() }
-    }
-
     /// What the sender asked the device to do.
     pub fn tx_meta(&self) -> TxMeta {
-        self.tx
+        self.0.as_ref().map_or_else(TxMeta::default, |s| s.tx)
     }
 
     /// Set what the receiver is told.
     pub fn set_rx_meta(&mut self, meta: RxMeta) {
-        self.rx = meta;
+        if let Some(s) = &mut self.0 {
+            s.rx = meta;
+        }
     }
 
     /// All bytes, flat.
@@ -101,102 +191,133 @@ impl MemFrame {
         }
         out
     }
+
+    fn links(&self) -> impl Iterator<Item = &Segment> {
+        core::iter::successors(self.0.as_deref(), |s| s.next.as_deref())
+    }
+
+    fn last_mut(&mut self) -> Option<&mut Segment> {
+        let mut last = self.0.as_deref_mut()?;
+        while last.next.is_some() {
+            last = last.next.as_deref_mut()?;
+        }
+        Some(last)
+    }
+}
+
+impl fmt::Debug for MemFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.links().map(Segment::len)).finish()
+    }
+}
+
+impl Drop for MemFrame {
+    fn drop(&mut self) {
+        let mut next = self.0.take();
+        while let Some(mut segment) = next {
+            next = segment.next.take();
+            segment.recycle();
+        }
+    }
 }
 
 impl Frame for MemFrame {
     fn len(&self) -> usize {
-        self.segments.iter().map(|s| s.len).sum()
+        self.links().map(Segment::len).sum()
     }
 
     fn head(&self) -> &[u8] {
-        self.segments.first().map_or(&[], Segment::bytes)
+        self.0.as_deref().map_or(&[], Segment::bytes)
     }
 
     fn head_mut(&mut self) -> Option<&mut [u8]> {
-        let s = self.segments.first_mut()?;
-        let (start, len) = (s.start, s.len);
+        let s = self.0.as_deref_mut()?;
+        let (start, len) = (s.start(), s.len());
         Some(&mut s.unique()?[start..start + len])
     }
 
     fn segment_count(&self) -> usize {
-        self.segments.len()
+        self.links().count()
     }
 
     fn segments(&self) -> impl Iterator<Item = &[u8]> {
-        self.segments.iter().map(Segment::bytes)
+        self.links().map(Segment::bytes)
     }
 
     fn split_head(mut self) -> (Self, Option<Self>) {
-        if self.segments.len() == 1 {
-            return (self, None);
-        }
-        let rest: ArrayVec<Segment, MEM_SEGMENTS_MAX> = self.segments.drain(1..).collect();
-        let rest = Self { segments: rest, rx: self.rx, tx: TxMeta::default() };
-        (self, Some(rest))
+        let rx = self.rx_meta();
+        let rest = self.0.as_deref_mut().and_then(|s| s.next.take()).map(|mut rest| {
+            rest.rx = rx;
+            rest.tx = TxMeta::default();
+            Self(Some(rest))
+        });
+        (self, rest)
     }
 
     fn chain(&mut self, mut tail: Self) {
         assert!(
-            self.segments.len() + tail.segments.len() <= MEM_SEGMENTS_MAX,
+            self.segment_count() + tail.segment_count() <= MEM_SEGMENTS_MAX,
             "the stack chained more segments than the device allows"
         );
-        self.segments.extend(tail.segments.drain(..));
+        if let Some(last) = self.last_mut() {
+            last.next = tail.0.take();
+        }
     }
 
     fn trim_front(&mut self, count: usize) {
-        if let Some(s) = self.segments.first_mut() {
-            let n = count.min(s.len);
+        if let Some(s) = &mut self.0 {
+            let n = u32::try_from(count).unwrap_or(u32::MAX).min(s.len);
             s.start += n;
             s.len -= n;
         }
     }
 
     fn truncate(&mut self, len: usize) {
-        let mut left = len;
-        let mut keep = 0;
-        for s in &mut self.segments {
+        let mut left = u32::try_from(len).unwrap_or(u32::MAX);
+        let mut at = self.0.as_deref_mut();
+        while let Some(s) = at {
             s.len = s.len.min(left);
             left -= s.len;
-            keep += 1;
             if left == 0 {
-                break;
+                // Dropped as a frame, so that each goes back to its pool.
+                drop(MemFrame(s.next.take()));
+                return;
             }
+            at = s.next.as_deref_mut();
         }
-        self.segments.truncate(keep.max(1));
     }
 
     fn push_front(&mut self, count: usize) -> Option<&mut [u8]> {
-        let s = self.segments.first_mut()?;
-        if s.start < count {
-            return None;
-        }
-        let start = s.start - count;
+        let s = self.0.as_deref_mut()?;
+        let start = s.start().checked_sub(count)?;
         s.unique()?;
-        s.start = start;
-        s.len += count;
+        s.start = start as u32;
+        s.len += count as u32;
         Some(&mut s.unique()?[start..start + count])
     }
 
     fn push_back(&mut self, count: usize) -> Option<&mut [u8]> {
-        let s = self.segments.last_mut()?;
+        let s = self.last_mut()?;
         if s.tailroom() < count {
             return None;
         }
-        let start = s.start + s.len;
-        s.len += count;
+        let start = s.start() + s.len();
+        s.len += count as u32;
         Some(&mut s.unique()?[start..start + count])
     }
 
     fn tailroom(&self) -> usize {
-        self.segments.last().map_or(0, Segment::tailroom)
+        self.links().last().map_or(0, Segment::tailroom)
     }
 
     fn rx_meta(&self) -> RxMeta {
-        self.rx
+        self.0.as_ref().map_or_else(RxMeta::default, |s| s.rx)
     }
 
     fn set_tx_meta(&mut self, meta: TxMeta) {
-        self.tx = meta;
+        if let Some(s) = &mut self.0 {
+            s.tx = meta;
+        }
     }
 }
 
@@ -234,15 +355,25 @@ impl Default for MemConfig {
 }
 
 /// A queue pair on the heap. See [`MemDevice::pair`] and [`MemDevice::detached`].
-#[derive(Debug)]
 pub struct MemDevice {
     capabilities: Capabilities,
-    small: Free,
-    small_size: usize,
-    large: Free,
+    pool: Rc<Pool>,
     large_total: u32,
     rx: Queue,
     tx: Queue,
+}
+
+impl fmt::Debug for MemDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { capabilities, pool: _, large_total: _, rx, tx } = self;
+        f.debug_struct("MemDevice")
+            .field("capabilities", capabilities)
+            .field("buffers", &self.buffers())
+            .field("header_buffers_free", &self.header_buffers_free())
+            .field("rx", &rx.borrow().len())
+            .field("tx", &tx.borrow().len())
+            .finish()
+    }
 }
 
 impl MemDevice {
@@ -260,10 +391,17 @@ impl MemDevice {
     }
 
     fn with_queues(config: &MemConfig, rx: Queue, tx: Queue) -> Self {
-        let pool = |count: usize, size: usize| -> Free {
-            Rc::new(RefCell::new((0..count).map(|_| Rc::new(alloc::vec![0; size])).collect()))
-        };
-        let small_size = HEADROOM + 256;
+        let pool = Rc::new(Pool::default());
+        for _ in 0..config.buffers {
+            let buffer = Rc::from(alloc::vec![0; HEADROOM + config.payload_room]);
+            pool.large.push(Segment::free(Some(buffer), Size::Large));
+        }
+        // Header buffers and references must not be the bottleneck that hides the payload pool's.
+        for _ in 0..2 * config.buffers + usize::from(config.tx_ring) {
+            let buffer = Rc::from([0; HEADROOM + HEADER_ROOM]);
+            pool.small.push(Segment::free(Some(buffer), Size::Small));
+            pool.references.push(Segment::free(None, Size::Small));
+        }
         rx.borrow_mut().reserve(1024);
         tx.borrow_mut().reserve(1024);
         Self {
@@ -272,14 +410,11 @@ impl MemDevice {
                 mtu: config.mtu,
                 offloads: config.offloads,
                 payload_room: config.payload_room as u32,
-                header_room: 256,
+                header_room: HEADER_ROOM as u32,
                 tx_ring: config.tx_ring,
                 tx_segments_max: MEM_SEGMENTS_MAX as u8,
             },
-            // Header buffers and references must not be the bottleneck that hides the payload pool's.
-            small: pool(2 * config.buffers + usize::from(config.tx_ring), small_size),
-            small_size,
-            large: pool(config.buffers, HEADROOM + config.payload_room),
+            pool,
             large_total: config.buffers as u32,
             rx,
             tx,
@@ -306,19 +441,10 @@ impl MemDevice {
         self.tx.borrow_mut().pop_front()
     }
 
-    /// Header buffers that are free now: for leak checks together with [`Device::buffers`].
+    /// Header buffers and references that are free now: for leak checks together with
+    /// [`Device::buffers`].
     pub fn header_buffers_free(&self) -> usize {
-        self.small.borrow().len()
-    }
-
-    fn take(free: &Free) -> Option<MemFrame> {
-        let buffer = free.borrow_mut().pop()?;
-        Some(MemFrame::of(Segment {
-            buffer: Some(buffer),
-            start: HEADROOM,
-            len: 0,
-            home: Rc::clone(free),
-        }))
+        self.pool.small.len.get() + self.pool.references.len.get()
     }
 }
 
@@ -340,16 +466,17 @@ impl Device for MemDevice {
     }
 
     fn alloc(&mut self) -> Option<MemFrame> {
-        debug_assert!(self.small_size >= HEADROOM + 256);
-        Self::take(&self.small)
+        let free = self.pool.small.pop()?;
+        Some(free.into_frame(&self.pool))
     }
 
     fn payload_alloc(&mut self) -> Option<MemFrame> {
-        Self::take(&self.large)
+        let free = self.pool.large.pop()?;
+        Some(free.into_frame(&self.pool))
     }
 
     fn share(&mut self, of: &MemFrame, offset: usize, len: usize) -> Option<MemFrame> {
-        Some(MemFrame::of(of.segments.first()?.share(offset, len)?))
+        of.0.as_ref()?.share(offset, len)
     }
 
     fn tx_burst(&mut self, frames: &mut VecDeque<MemFrame>) -> usize {
@@ -365,7 +492,7 @@ impl Device for MemDevice {
     }
 
     fn buffers(&self) -> Buffers {
-        Buffers { free: self.large.borrow().len() as u32, total: self.large_total }
+        Buffers { free: self.pool.large.len.get() as u32, total: self.large_total }
     }
 }
 
@@ -395,6 +522,35 @@ mod tests {
         assert_eq!(d.buffers().free, 1);
         drop(data);
         assert_eq!(d.buffers().free, 2);
+    }
+
+    #[test]
+    fn whoever_lets_go_last_returns_the_buffer() {
+        let mut d = MemDevice::detached(&MemConfig { buffers: 1, ..MemConfig::default() });
+        let full = d.header_buffers_free();
+        for _ in 0..3 {
+            let data = filled(&mut d, b"hello world");
+            let references: Vec<_> = (0..11).map(|i| d.share(&data, i, 1).unwrap()).collect();
+            assert!(d.payload_alloc().is_none());
+            drop(data);
+            assert_eq!(references[4].head(), b"o");
+            assert_eq!(d.buffers().free, 0);
+            drop(references);
+            assert_eq!((d.buffers().free, d.header_buffers_free()), (1, full));
+        }
+    }
+
+    #[test]
+    fn references_beyond_those_at_hand_are_made() {
+        let mut d =
+            MemDevice::detached(&MemConfig { buffers: 1, tx_ring: 1, ..MemConfig::default() });
+        let data = filled(&mut d, b"x");
+        let references: Vec<_> = (0..100_000).map(|_| d.share(&data, 0, 1).unwrap()).collect();
+        drop(data);
+        drop(references);
+        assert_eq!(d.buffers().free, 1);
+        // And a list as long as that is given up without a deep recursion.
+        drop(d);
     }
 
     #[test]
