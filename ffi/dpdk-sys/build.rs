@@ -12,7 +12,7 @@ use std::{env, process};
 const LIBRARIES: [&str; 6] =
     ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal", "rte_net_ring"];
 
-const FUNCTIONS: [&str; 39] = [
+const FUNCTIONS: [&str; 38] = [
     "rte_eal_init",
     "rte_eal_cleanup",
     "rte_version_year",
@@ -28,7 +28,6 @@ const FUNCTIONS: [&str; 39] = [
     "rte_eth_dev_get_port_by_name",
     "rte_eth_dev_info_get",
     "rte_eth_dev_configure",
-    "rte_eth_dev_adjust_nb_rx_tx_desc",
     "rte_eth_rx_queue_setup",
     "rte_eth_tx_queue_setup",
     "rte_eth_dev_start",

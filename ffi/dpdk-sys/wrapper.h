@@ -42,6 +42,10 @@ static const uint64_t MR_TX_OFFLOAD_MULTI_SEGS = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 static const uint64_t MR_RSS_IP = RTE_ETH_RSS_IP;
 static const uint64_t MR_RSS_TCP = RTE_ETH_RSS_TCP;
 static const uint64_t MR_RSS_UDP = RTE_ETH_RSS_UDP;
+/* Functions that tell TCP flows of one family apart, at least by their addresses. */
+static const uint64_t MR_RSS_TCP4 = RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_TCP;
+static const uint64_t MR_RSS_TCP6 = RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_TCP |
+	RTE_ETH_RSS_IPV6_EX | RTE_ETH_RSS_IPV6_TCP_EX;
 
 static const uint64_t MR_MBUF_RX_VLAN = RTE_MBUF_F_RX_VLAN;
 static const uint64_t MR_MBUF_RX_VLAN_STRIPPED = RTE_MBUF_F_RX_VLAN_STRIPPED;

@@ -12,19 +12,16 @@ use crate::log;
 use crate::mempool::Mempool;
 use crate::queue::{Parts, PortQueue};
 use crate::ring::Rings;
-use crate::vdev::{Driver, MTU_MAX, MTU_MIN};
+use crate::vdev::{Driver, MTU_MAX};
+
+pub mod plan;
+
+use plan::{Descriptors, DeviceFacts, PortPlan, ROOM_MAX, plan};
 
 /// Data room of a header buffer: the largest headers, and small flat frames.
 const HEADER_ROOM: u16 = 384;
-/// Segments per frame where the driver states no limit.
-const SEGMENTS_DEFAULT: u8 = 32;
-/// Link header and checksum: what ethdev adds to an MTU for the length of a frame.
-const LINK_OVERHEAD: u32 = 14 + 4;
 /// Link header, two VLAN tags and checksum: what a frame has beyond the MTU.
 const FRAME_OVERHEAD: u32 = 14 + 2 * 4 + 4;
-/// MTU that ethdev is told where the driver states a smaller limit than it has: `af_packet` and
-/// `memif` carry what their slots and our buffers hold.
-const ETHDEV_MTU: u16 = 1500;
 
 /// Ports that somebody holds.
 static OPEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
@@ -105,9 +102,6 @@ impl PortConfig {
         (payload + header) * u64::from(self.queues)
     }
 }
-
-/// What a mbuf can describe, without its headroom.
-const ROOM_MAX: u32 = u16::MAX as u32 - sys::MR_HEADROOM as u32;
 
 /// What a port is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,7 +195,7 @@ struct Inner {
     id: u16,
     started: bool,
     info: PortInfo,
-    facts: Option<&'static Driver>,
+    facts: DeviceFacts,
     /// Outlives the port: freed after `Drop` has closed it.
     _rings: Option<Arc<(Rings, Rings)>>,
 }
@@ -227,7 +221,7 @@ impl Port {
     }
 
     fn claim(eal: &Eal, id: u16, rings: Option<Arc<(Rings, Rings)>>) -> Result<Self, Error> {
-        let info = port_info(id)?;
+        let (info, facts) = port_info(id)?;
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if open.contains(&id) {
             return Err(Error::configuration(
@@ -236,7 +230,6 @@ impl Port {
             ));
         }
         open.push(id);
-        let facts = Driver::of(&info.name);
         Ok(Self {
             eal: eal.clone(),
             inner: Inner { id, started: false, info, facts, _rings: rings },
@@ -253,121 +246,79 @@ impl Port {
         let mark = log::mark();
         self.start_inner(config)
             .map_err(|e| if e.detail.is_empty() { e.detail(log::since(mark)) } else { e })
-            .map(|(parts, missing, rx_descriptors, tx_descriptors)| {
+            .map(|(parts, plan)| {
                 self.inner.started = true;
                 let control = PortControl(Arc::new(self.inner));
                 let queues =
                     parts.into_iter().map(|p| PortQueue::new(control.clone(), p)).collect();
+                let PortPlan { missing, rx_descriptors, tx_descriptors, .. } = plan;
                 Started { control, queues, missing, rx_descriptors, tx_descriptors }
             })
     }
 
-    #[allow(clippy::type_complexity)]
-    fn start_inner(
-        &self,
-        config: &PortConfig,
-    ) -> Result<(Vec<Parts>, Vec<&'static str>, u16, u16), Error> {
+    fn start_inner(&self, config: &PortConfig) -> Result<(Vec<Parts>, PortPlan), Error> {
         let Inner { id, ref info, .. } = self.inner;
         let what = format!("cannot start the port {}", info.name);
-        self.check(&what, config)?;
-        let granted = granted(config, info.capable);
-        self.configure(&what, config, granted)?;
-
-        let mut rxd =
-            config.rx_descriptors.min(u16::try_from(config.buffers / 2).unwrap_or(u16::MAX));
-        let mut txd = config.tx_descriptors;
-        // SAFETY: a configured port and valid places for both numbers.
-        let code = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, &raw mut rxd, &raw mut txd) };
-        check(&what, "descriptors", code)?;
-
-        let vdev = self.eal.vdev(&info.name);
-        let room = u32::from(config.payload_room()).max(vdev.map_or(0, |v| v.min_room()));
-        let room =
-            u16::try_from(room).ok().filter(|&r| u32::from(r) <= ROOM_MAX).ok_or_else(|| {
-                Error::configuration(&what, format!("frames of {room} bytes do not fit a mbuf"))
-            })?;
+        let mut facts = self.inner.facts.clone();
+        if let Some(vdev) = self.eal.vdev(&info.name) {
+            facts.rx_room_min = facts.rx_room_min.max(vdev.min_room());
+            facts.tx_ring = vdev.tx_ring();
+        }
+        let mut plan = plan(&facts, config).map_err(|refusal| refusal.into_error(&what))?;
+        self.configure(&what, &plan)?;
 
         let capabilities = Capabilities {
             mac: info.mac,
-            mtu: config.mtu,
-            offloads: granted,
-            payload_room: u32::from(room),
-            header_room: u32::from(HEADER_ROOM),
-            tx_ring: vdev.and_then(|v| v.tx_ring()).unwrap_or(txd),
-            tx_segments_max: if granted.multi_segment { segments_max(id, granted.tso)? } else { 1 },
+            mtu: plan.mtu,
+            offloads: plan.offloads,
+            payload_room: u32::from(plan.room),
+            header_room: u32::from(plan.header_room),
+            tx_ring: plan.tx_ring,
+            tx_segments_max: plan.segments_max,
         };
         let mut parts = Vec::new();
-        for queue in 0..config.queues {
-            let payload = Mempool::new(&self.eal, config.buffers, room, info.socket)?;
-            let headers = Mempool::new(&self.eal, config.header_buffers, HEADER_ROOM, info.socket)?;
-            self.set_up_queue(&what, queue, (rxd, txd), &payload)?;
+        for queue in 0..plan.queues {
+            let payload = Mempool::new(&self.eal, config.buffers, plan.room, info.socket)?;
+            let headers =
+                Mempool::new(&self.eal, config.header_buffers, plan.header_room, info.socket)?;
+            self.set_up_queue(&what, queue, &plan, &payload)?;
             parts.push(Parts {
                 port: id,
                 queue,
                 capabilities,
                 payload,
                 headers,
-                keep: self.believed(config, granted),
-                prepare: granted.tx_ip_checksum
-                    || granted.tx_tcp_checksum
-                    || granted.tx_udp_checksum
-                    || granted.tso,
+                keep: self.believed(&plan),
+                prepare: plan.prepare,
             });
         }
         // SAFETY: a configured port with all its queues set up.
         check(&what, "start", unsafe { sys::rte_eth_dev_start(id) })?;
-        let mut missing = missing(config.wanted, granted, config.rx_checksum);
         match self.set_filters(&what, config) {
-            Ok(filters) => missing.extend(filters),
+            Ok(filters) => plan.missing.extend(filters),
             Err(error) => {
                 // SAFETY: a started port that nobody polls yet.
                 unsafe { sys::rte_eth_dev_stop(id) };
                 return Err(error);
             }
         }
-        Ok((parts, missing, rxd, txd))
+        Ok((parts, plan))
     }
 
-    fn check(&self, what: &str, config: &PortConfig) -> Result<(), Error> {
-        let info = &self.inner.info;
-        let queues_max = info.rx_queues_max.min(info.tx_queues_max);
-        if config.queues == 0 || config.queues > queues_max {
-            return Err(Error::unsupported(
-                what,
-                format!("{} queues were asked for; it has 1 to {queues_max}", config.queues),
-            ));
-        }
-        if config.mtu < MTU_MIN || config.mtu > info.mtu_max {
-            return Err(Error::unsupported(
-                what,
-                format!("its MTU can be {MTU_MIN} to {}, not {}", info.mtu_max, config.mtu),
-            ));
-        }
-        if config.buffers < 64 || config.header_buffers < 64 {
-            return Err(Error::configuration(what, "fewer than 64 buffers per queue"));
-        }
-        Ok(())
-    }
-
-    fn configure(&self, what: &str, config: &PortConfig, granted: Offloads) -> Result<(), Error> {
-        let Inner { id, ref info, facts, .. } = self.inner;
+    fn configure(&self, what: &str, plan: &PortPlan) -> Result<(), Error> {
         // SAFETY: all bytes zero is the documented default of this struct of numbers, enums with a
         // zero variant and nullable pointers.
         let mut conf: sys::rte_eth_conf = unsafe { core::mem::zeroed() };
-        let stated = dev_info(id)?.max_rx_pktlen;
-        let understated = facts.is_some() && stated < u32::from(config.mtu) + LINK_OVERHEAD;
-        conf.rxmode.mtu =
-            u32::from(if understated { config.mtu.min(ETHDEV_MTU) } else { config.mtu });
-        conf.rxmode.offloads = rx_bits(granted);
-        conf.txmode.offloads = tx_bits(granted);
-        if config.queues > 1 && info.rss != 0 {
+        conf.rxmode.mtu = u32::from(plan.ethdev_mtu);
+        conf.rxmode.offloads = plan.rx_bits.port;
+        conf.txmode.offloads = plan.tx_bits.port;
+        if plan.rss != 0 {
             conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
-            conf.rx_adv_conf.rss_conf.rss_hf =
-                info.rss & (sys::MR_RSS_IP | sys::MR_RSS_TCP | sys::MR_RSS_UDP);
+            conf.rx_adv_conf.rss_conf.rss_hf = plan.rss;
         }
         // SAFETY: an open port that is not started, and a configuration that is copied.
         let code = unsafe {
-            sys::rte_eth_dev_configure(id, config.queues, config.queues, &raw const conf)
+            sys::rte_eth_dev_configure(self.inner.id, plan.queues, plan.queues, &raw const conf)
         };
         check(what, "configuration", code)
     }
@@ -376,20 +327,26 @@ impl Port {
         &self,
         what: &str,
         queue: u16,
-        (rxd, txd): (u16, u16),
+        plan: &PortPlan,
         pool: &Mempool,
     ) -> Result<(), Error> {
         let Inner { id, ref info, .. } = self.inner;
         let socket = info.socket as u32;
-        // SAFETY: a configured port, a queue below the configured number, default thresholds (null)
+        let defaults = dev_info(id)?;
+        // The driver's own thresholds, and what only a queue can be asked for.
+        let mut rx = defaults.default_rxconf;
+        rx.offloads |= plan.rx_bits.queue;
+        let mut tx = defaults.default_txconf;
+        tx.offloads |= plan.tx_bits.queue;
+        let (rxd, txd) = (plan.rx_descriptors, plan.tx_descriptors);
+        // SAFETY: a configured port, a queue below the configured number, thresholds that are copied
         // and a pool that lives as long as the process.
         let code = unsafe {
-            sys::rte_eth_rx_queue_setup(id, queue, rxd, socket, core::ptr::null(), pool.as_ptr())
+            sys::rte_eth_rx_queue_setup(id, queue, rxd, socket, &raw const rx, pool.as_ptr())
         };
         check(what, &format!("receive queue {queue}"), code)?;
         // SAFETY: as above.
-        let code =
-            unsafe { sys::rte_eth_tx_queue_setup(id, queue, txd, socket, core::ptr::null()) };
+        let code = unsafe { sys::rte_eth_tx_queue_setup(id, queue, txd, socket, &raw const tx) };
         check(what, &format!("transmit queue {queue}"), code)
     }
 
@@ -415,19 +372,19 @@ impl Port {
     }
 
     /// Flags of received mbufs that mean something.
-    fn believed(&self, config: &PortConfig, granted: Offloads) -> u64 {
+    fn believed(&self, plan: &PortPlan) -> u64 {
+        let granted = plan.offloads;
         let mut keep = 0;
         // Frames of `net_ring` carry the flags that their sender's port has set.
-        if self.inner.facts.is_none_or(|d| d.name != "net_ring") {
+        if self.inner.facts.known.is_none_or(|d| d.name != "net_ring") {
             keep |= sys::MR_MBUF_RX_VLAN | sys::MR_MBUF_RX_VLAN_STRIPPED;
-            if config.queues > 1 && self.inner.info.rss != 0 {
+            if plan.rss != 0 {
                 keep |= sys::MR_MBUF_RX_RSS_HASH;
             }
         }
         if granted.rx_ip_checksum {
             keep |= sys::MR_MBUF_RX_IP_CKSUM_MASK;
         }
-        // One pair of bits for TCP and UDP: only a device that verifies both can be believed.
         if granted.rx_tcp_checksum && granted.rx_udp_checksum {
             keep |= sys::MR_MBUF_RX_L4_CKSUM_MASK;
         }
@@ -504,7 +461,7 @@ fn dev_info(id: u16) -> Result<sys::rte_eth_dev_info, Error> {
     Ok(info)
 }
 
-fn port_info(id: u16) -> Result<PortInfo, Error> {
+fn port_info(id: u16) -> Result<(PortInfo, DeviceFacts), Error> {
     let d = dev_info(id)?;
     // SAFETY: an array of bytes, for which zero is valid.
     let mut mac: sys::rte_ether_addr = unsafe { core::mem::zeroed() };
@@ -525,159 +482,68 @@ fn port_info(id: u16) -> Result<PortInfo, Error> {
     };
     // SAFETY: takes any number.
     let socket = unsafe { sys::rte_eth_dev_socket_id(id) };
-    // What our own drivers carry is known from trying; what they state is often less.
-    let mtu_max = Driver::of(&name).map_or(d.max_mtu.min(MTU_MAX), |known| known.mtu_max);
+    let facts = device_facts(&d, Driver::of(&name));
     let mut mac = mac.addr_bytes;
     // The driver's address is that of the interface it makes, which is the kernel's end of the
     // link; it filters nothing, so our end can have another.
-    if Driver::of(&name).is_some_and(|d| d.name == "net_tap") {
+    if facts.known.is_some_and(|d| d.name == "net_tap") {
         mac[5] ^= 1;
-    }
-    let mut capable = offloads(d.rx_offload_capa, d.tx_offload_capa);
-    // This driver sums and segments in software, a pass over the data that the stack's copy with
-    // checksum does not need.
-    if Driver::of(&name).is_some_and(|d| d.name == "net_tap") {
-        capable = Offloads { multi_segment: capable.multi_segment, ..Offloads::default() };
     }
     // `net_ring` has none. A locally administered one, so that the ends of a pair differ.
     if mac == [0; 6] {
         let [high, low] = id.to_be_bytes();
         mac = [0x02, b'm', b'r', 0, high, low];
     }
-    Ok(PortInfo {
+    let info = PortInfo {
         name,
         driver,
         mac,
-        capable,
+        capable: facts.capable(),
         rx_queues_max: d.max_rx_queues,
         tx_queues_max: d.max_tx_queues,
-        mtu_max,
+        mtu_max: facts.largest_mtu(),
         socket,
         rss: d.flow_type_rss_offloads,
         rss_table: d.reta_size,
-    })
+    };
+    Ok((info, facts))
+}
+
+fn device_facts(d: &sys::rte_eth_dev_info, known: Option<&'static Driver>) -> DeviceFacts {
+    let descriptors = |limits: &sys::rte_eth_desc_lim| Descriptors {
+        min: limits.nb_min,
+        max: limits.nb_max,
+        align: limits.nb_align,
+    };
+    DeviceFacts {
+        known,
+        rx_offloads: d.rx_offload_capa,
+        rx_queue_offloads: d.rx_queue_offload_capa,
+        tx_offloads: d.tx_offload_capa,
+        tx_queue_offloads: d.tx_queue_offload_capa,
+        rx_queues_max: d.max_rx_queues,
+        tx_queues_max: d.max_tx_queues,
+        rx_descriptors: descriptors(&d.rx_desc_lim),
+        tx_descriptors: descriptors(&d.tx_desc_lim),
+        tso_segments_max: d.tx_desc_lim.nb_seg_max,
+        tx_segments_max: d.tx_desc_lim.nb_mtu_seg_max,
+        mtu_min: d.min_mtu,
+        mtu_max: d.max_mtu,
+        rx_frame_max: d.max_rx_pktlen,
+        rx_room_min: d.min_rx_bufsize,
+        rss: d.flow_type_rss_offloads,
+        rss_table: d.reta_size,
+        tx_ring: None,
+    }
 }
 
 /// RTE_ETH_NAME_MAX_LEN.
 const NAME_MAX: usize = 64;
 
-fn segments_max(id: u16, tso: bool) -> Result<u8, Error> {
-    let limits = dev_info(id)?.tx_desc_lim;
-    let stated = [limits.nb_mtu_seg_max, if tso { limits.nb_seg_max } else { 0 }];
-    let least = stated.into_iter().filter(|&n| n > 0).min();
-    Ok(least.map_or(SEGMENTS_DEFAULT, |n| u8::try_from(n).unwrap_or(u8::MAX).min(SEGMENTS_DEFAULT)))
-}
-
-fn offloads(rx: u64, tx: u64) -> Offloads {
-    Offloads {
-        rx_ip_checksum: rx & sys::MR_RX_OFFLOAD_IPV4_CKSUM != 0,
-        rx_tcp_checksum: rx & sys::MR_RX_OFFLOAD_TCP_CKSUM != 0,
-        rx_udp_checksum: rx & sys::MR_RX_OFFLOAD_UDP_CKSUM != 0,
-        tx_ip_checksum: tx & sys::MR_TX_OFFLOAD_IPV4_CKSUM != 0,
-        tx_tcp_checksum: tx & sys::MR_TX_OFFLOAD_TCP_CKSUM != 0,
-        tx_udp_checksum: tx & sys::MR_TX_OFFLOAD_UDP_CKSUM != 0,
-        tso: tx & sys::MR_TX_OFFLOAD_TCP_TSO != 0,
-        multi_segment: tx & sys::MR_TX_OFFLOAD_MULTI_SEGS != 0,
-    }
-}
-
-fn rx_bits(o: Offloads) -> u64 {
-    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
-    bit(o.rx_ip_checksum, sys::MR_RX_OFFLOAD_IPV4_CKSUM)
-        | bit(o.rx_tcp_checksum, sys::MR_RX_OFFLOAD_TCP_CKSUM)
-        | bit(o.rx_udp_checksum, sys::MR_RX_OFFLOAD_UDP_CKSUM)
-}
-
-fn tx_bits(o: Offloads) -> u64 {
-    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
-    bit(o.tx_ip_checksum, sys::MR_TX_OFFLOAD_IPV4_CKSUM)
-        | bit(o.tx_tcp_checksum, sys::MR_TX_OFFLOAD_TCP_CKSUM)
-        | bit(o.tx_udp_checksum, sys::MR_TX_OFFLOAD_UDP_CKSUM)
-        | bit(o.tso, sys::MR_TX_OFFLOAD_TCP_TSO)
-        | bit(o.multi_segment, sys::MR_TX_OFFLOAD_MULTI_SEGS)
-}
-
-/// Wanted and capable. Verdicts that would be ignored are not asked for.
-fn granted(config: &PortConfig, capable: Offloads) -> Offloads {
-    let (w, c) = (config.wanted, capable);
-    let trust = config.rx_checksum == RxChecksum::Trust;
-    let multi_segment = w.multi_segment && c.multi_segment;
-    let tx_tcp_checksum = w.tx_tcp_checksum && c.tx_tcp_checksum;
-    Offloads {
-        rx_ip_checksum: trust && w.rx_ip_checksum && c.rx_ip_checksum,
-        rx_tcp_checksum: trust && w.rx_tcp_checksum && c.rx_tcp_checksum,
-        rx_udp_checksum: trust && w.rx_udp_checksum && c.rx_udp_checksum,
-        tx_ip_checksum: w.tx_ip_checksum && c.tx_ip_checksum,
-        tx_tcp_checksum,
-        tx_udp_checksum: w.tx_udp_checksum && c.tx_udp_checksum,
-        // Segmentation works on chains and fills in checksums.
-        tso: w.tso && c.tso && multi_segment && tx_tcp_checksum,
-        multi_segment,
-    }
-}
-
-/// What was wanted and is not in force.
-fn missing(wanted: Offloads, granted: Offloads, policy: RxChecksum) -> Vec<&'static str> {
-    let trust = policy == RxChecksum::Trust;
-    [
-        (trust && wanted.rx_ip_checksum, granted.rx_ip_checksum, "rx-ip-checksum"),
-        (trust && wanted.rx_tcp_checksum, granted.rx_tcp_checksum, "rx-tcp-checksum"),
-        (trust && wanted.rx_udp_checksum, granted.rx_udp_checksum, "rx-udp-checksum"),
-        (wanted.tx_ip_checksum, granted.tx_ip_checksum, "tx-ip-checksum"),
-        (wanted.tx_tcp_checksum, granted.tx_tcp_checksum, "tx-tcp-checksum"),
-        (wanted.tx_udp_checksum, granted.tx_udp_checksum, "tx-udp-checksum"),
-        (wanted.tso, granted.tso, "tso"),
-        (wanted.multi_segment, granted.multi_segment, "multi-segment"),
-    ]
-    .into_iter()
-    .filter_map(|(wanted, granted, name)| (wanted && !granted).then_some(name))
-    .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ALL: u64 = u64::MAX;
-
-    #[test]
-    fn wanted_and_capable_is_granted_and_the_difference_named() {
-        let config = PortConfig { rx_checksum: RxChecksum::Trust, ..PortConfig::default() };
-        let all = granted(&config, offloads(ALL, ALL));
-        assert_eq!(all, config.wanted);
-        assert!(missing(config.wanted, all, config.rx_checksum).is_empty());
-        let some =
-            granted(&config, offloads(sys::MR_RX_OFFLOAD_TCP_CKSUM, sys::MR_TX_OFFLOAD_TCP_TSO));
-        assert_eq!(rx_bits(some), sys::MR_RX_OFFLOAD_TCP_CKSUM);
-        assert_eq!(tx_bits(some), 0, "segmentation without chains and checksums is no use");
-        assert_eq!(missing(config.wanted, some, config.rx_checksum).len(), 7);
-    }
-
-    #[test]
-    fn verdicts_are_not_asked_for_when_software_verifies() {
-        let config = PortConfig::default();
-        let got = granted(&config, offloads(ALL, ALL));
-        assert_eq!(rx_bits(got), 0);
-        assert!(missing(config.wanted, got, config.rx_checksum).is_empty());
-    }
-
-    #[test]
-    fn bits_round_trip() {
-        for n in 0..256u32 {
-            let bit = |i: u32| n & 1 << i != 0;
-            let o = Offloads {
-                rx_ip_checksum: bit(0),
-                rx_tcp_checksum: bit(1),
-                rx_udp_checksum: bit(2),
-                tx_ip_checksum: bit(3),
-                tx_tcp_checksum: bit(4),
-                tx_udp_checksum: bit(5),
-                tso: bit(6),
-                multi_segment: bit(7),
-            };
-            assert_eq!(offloads(rx_bits(o), tx_bits(o)), o);
-        }
-    }
+    use crate::vdev::MTU_MIN;
 
     #[test]
     fn a_frame_fits_one_payload_buffer() {
