@@ -138,6 +138,8 @@ drop_reasons! {
     TcpOption => "tcp_opt",
     /// TCP to a broadcast or multicast address.
     TcpNotUnicast => "tcp_not_unicast",
+    /// Acknowledgement at a listening port that belongs to no connection; answered with a reset.
+    TcpStrayAck => "tcp_stray_ack",
     /// No listener and no connection; answered with a reset unless it was one.
     TcpNoSocket => "tcp_no_socket",
     /// Outside of the receive window.

@@ -116,6 +116,13 @@ impl Env {
         }
     }
 
+    /// How many segments in order may be kept. One may go into the reserve, up to half of it, so that the
+    /// sender of what is in order goes on, if slowly.
+    pub(crate) fn in_order_segments(&self) -> u32 {
+        let into_reserve = self.memory.buffers.free > self.memory.reserve() / 2;
+        self.memory.spare().max(u32::from(into_reserve))
+    }
+
     /// Whether a run of `segs` segments beyond a hole leaves enough buffers for what fills it.
     pub(crate) fn has_room_beyond_hole(&self, segs: u16) -> bool {
         let in_order = self.memory.buffers.total / IN_ORDER_SHARE_OF_POOL;

@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use base::{ConnId, Device, DropReason, Frame, ListenerId};
+use base::{ConnId, Device, DropReason, Frame, ListenerId, TcpFlags};
 use tcp::{
     CloseReason, Connection, Disposition, Event, Handshake, HandshakeInput, Keep, ListenInput,
     PathParams, Segment, SeqNum, TimeWaitInput,
@@ -113,12 +113,26 @@ impl<D: Device> Core<D> {
     fn on_open(&mut self, slot: u32, input: &mut Input<'_, D::Frame>) -> Result<(), DropReason> {
         let Some(conn) = self.conns.at_mut(slot) else { return Err(DropReason::TcpNoSocket) };
         let Phase::Open(connection) = &mut conn.phase else { return Err(DropReason::TcpNoSocket) };
-        let fits = !input.seg.seq.after(connection.rcv_nxt())
-            || self.env.has_room_beyond_hole(input.seg.segs);
+        let in_order = !input.seg.seq.after(connection.rcv_nxt());
+        // What there are no buffers for is cut off a run in order, and refused after the rest was taken:
+        // a sender that hears of progress goes on without waiting for its timeout.
+        let (fits, refused) = if in_order {
+            let most = self.env.in_order_segments();
+            (most > 0, cut_after(&mut input.seg, most))
+        } else {
+            (self.env.has_room_beyond_hole(input.seg.segs), None)
+        };
         let mut cx = self.env.cx(conn.params);
-        cx.can_store &= fits && self.storage.has_input_room();
+        cx.can_store = fits && self.storage.has_input_room();
         let before = connection.snd_una();
         let disposition = connection.on_segments(&mut cx, &input.seg);
+        let mut refusal = None;
+        if let (Some(rest), Disposition::Keep(_)) = (&refused, &disposition) {
+            cx.can_store = false;
+            if let Disposition::Drop(reason) = connection.on_segments(&mut cx, rest) {
+                refusal = Some((reason, rest.segs));
+            }
+        }
         let (snd_una, rcv_nxt) = (connection.snd_una(), connection.rcv_nxt());
         if snd_una != before {
             conn.send.release(&mut self.storage, snd_una);
@@ -132,6 +146,9 @@ impl<D: Device> Core<D> {
                 Ok(())
             }
         };
+        if let Some((reason, segs)) = refusal {
+            self.drop_many(reason, segs);
+        }
         // Also without payload kept: a peer's reset or a close of ours may have ended it all.
         if let Some(conn) = self.conns.at_mut(slot)
             && !conn.recv.advance(&mut self.storage, rcv_nxt)
@@ -238,6 +255,25 @@ impl<D: Device> Core<D> {
         }
     }
 
+    /// Whether another half-open connection of this listener can be taken in; if not, the SYN that
+    /// would open it is counted as dropped.
+    fn has_place(&mut self, id: ListenerId) -> Result<(), DropReason> {
+        if self.stopping != Stopping::No {
+            return Err(DropReason::Stopping);
+        }
+        let Some(listening) = self.listeners.get(id) else { return Err(DropReason::TcpNoSocket) };
+        listening.listener.has_place(&mut self.env.tcp)?;
+        let refusal = if self.half_open >= self.config.limits.half_open {
+            DropReason::ListenSynQueue
+        } else if self.conns.is_full() {
+            DropReason::ConnLimit
+        } else {
+            return Ok(());
+        };
+        self.env.tcp.listen_drops += 1;
+        Err(refusal)
+    }
+
     /// Take a handshake into the table. `None`: no room.
     pub(crate) fn add_conn(
         &mut self,
@@ -284,11 +320,15 @@ impl<D: Device> Core<D> {
                 Ok(())
             }
             TimeWaitInput::NewConnection { iss } => {
-                let listens = self.listeners.find(input.key.local(), input.key.local_port());
-                if listens.is_none() {
+                let local = (input.key.local(), input.key.local_port());
+                let Some(id) = self.listeners.find(local.0, local.1) else {
                     self.reset(&input.key, input.from, &input.seg);
                     return Err(DropReason::TcpNoSocket);
-                }
+                };
+                // Whoever cannot be served now must not end the record either: it still keeps old
+                // segments out, and the peer's next SYN finds it.
+                self.has_place(id)?;
+                self.env.tcp.tw_recycled += 1;
                 self.remove_time_wait(slot);
                 self.on_listener(input, Some(iss))
             }
@@ -470,4 +510,20 @@ impl<D: Device> Core<D> {
     pub(crate) fn id(&self, slot: u32) -> Option<ConnId> {
         self.conns.id_at(slot)
     }
+}
+
+/// Leave the first `most` segments of a run in `seg`, at least one, and return the others.
+fn cut_after(seg: &mut Segment, most: u32) -> Option<Segment> {
+    if most == 0 || u32::from(seg.segs) <= most {
+        return None;
+    }
+    let len = most.saturating_mul(seg.seg_size).min(seg.len);
+    let mut rest = seg.clone();
+    rest.seq = seg.seq.add(len);
+    rest.len = seg.len - len;
+    rest.segs = seg.segs - most as u16;
+    seg.len = len;
+    seg.segs = most as u16;
+    seg.flags = seg.flags.without(TcpFlags::FIN | TcpFlags::PSH);
+    Some(rest)
 }

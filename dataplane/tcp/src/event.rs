@@ -13,7 +13,7 @@ pub enum CloseReason {
     Aborted,
     /// Retransmissions, keep-alive or the user timeout gave up.
     TimedOut,
-    /// An ICMP error ended the attempt to connect.
+    /// An ICMP error ended the attempt to connect, or was the last that was heard when a timer gave up.
     Unreachable,
     /// The stack shut down or ran out of room.
     Resources,

@@ -663,9 +663,11 @@ impl Handshake {
         }
     }
 
-    /// RFC 5961: a peer that really is there answers the challenge with the exact number.
+    /// RFC 5961 section 7: a peer that really is there answers the challenge with the exact number.
+    /// Limited per handshake, and over all connections of the worker.
     fn owe_challenge(&mut self, cx: &mut Cx<'_>) {
-        if self.may_answer(cx) {
+        let limit = cx.params.challenge_ack_limit;
+        if self.may_answer(cx) && cx.counters.challenges.take(cx.now, limit, cx.random) {
             cx.counters.challenge_ack += 1;
             self.ack_due = true;
         } else {

@@ -2,7 +2,7 @@
 
 use base::{DropReason, TcpFlags};
 
-use crate::{ConnOptions, Cx, Handshake, PathParams, Plan, Segment, reset_for};
+use crate::{ConnOptions, Cx, Handshake, PathParams, Plan, Segment, TcpCounters, reset_for};
 
 /// What a segment does to a listener.
 #[derive(Debug)]
@@ -71,22 +71,34 @@ impl Listener {
         }
         // Second, ACK: nothing was sent that it could acknowledge.
         if flags.ack() {
-            return Verdict::Reset(DropReason::TcpAckUnsent);
+            return Verdict::Reset(DropReason::TcpStrayAck);
         }
         // Third, SYN; fourth, anything else is dropped.
         if !flags.syn() {
             return Verdict::Drop(DropReason::TcpNoAck);
         }
+        match self.has_place(cx.counters) {
+            Ok(()) => Verdict::Accept,
+            Err(reason) => Verdict::Drop(reason),
+        }
+    }
+
+    /// Whether both queues have room for what a SYN begins.
+    ///
+    /// # Errors
+    ///
+    /// Why not; the SYN is counted as dropped.
+    pub fn has_place(&self, counters: &mut TcpCounters) -> Result<(), DropReason> {
         if self.accept_queue >= self.backlog {
-            cx.counters.listen_overflows += 1;
-            cx.counters.listen_drops += 1;
-            return Verdict::Drop(DropReason::ListenOverflow);
+            counters.listen_overflows += 1;
+            counters.listen_drops += 1;
+            return Err(DropReason::ListenOverflow);
         }
         if self.syn_queue >= self.backlog {
-            cx.counters.listen_drops += 1;
-            return Verdict::Drop(DropReason::ListenSynQueue);
+            counters.listen_drops += 1;
+            return Err(DropReason::ListenSynQueue);
         }
-        Verdict::Accept
+        Ok(())
     }
 }
 
@@ -136,8 +148,8 @@ mod tests {
             ("SYN+RST", S | R, (0, 0), drop(DropReason::TcpRstIgnored)),
             ("SYN+FIN", S | F, (0, 0), drop(DropReason::TcpFlags)),
             ("SYN+FIN+ACK", S | F | A, (0, 0), drop(DropReason::TcpFlags)),
-            ("ACK", A, (0, 0), Verdict::Reset(DropReason::TcpAckUnsent)),
-            ("SYN+ACK", S | A, (0, 0), Verdict::Reset(DropReason::TcpAckUnsent)),
+            ("ACK", A, (0, 0), Verdict::Reset(DropReason::TcpStrayAck)),
+            ("SYN+ACK", S | A, (0, 0), Verdict::Reset(DropReason::TcpStrayAck)),
             ("FIN", F, (0, 0), drop(DropReason::TcpNoAck)),
             ("no flag", TcpFlags::empty(), (0, 0), drop(DropReason::TcpNoAck)),
         ] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::conversation::{Conversation, seg};
 use common::{at_ms, at_us};
-use tcp::{CloseReason, PlanKind};
+use tcp::{CloseReason, PlanKind, State};
 
 /// Ten segments of 1460 in flight since 0 ms, more queued.
 fn ten_in_flight(sack: bool) -> Conversation {
@@ -368,4 +368,25 @@ fn after_a_pause_the_window_starts_again() {
     assert!(t.info().snd_cwnd > 10);
     t.app_sends(at_ms(4000), 100);
     assert_eq!(t.info().snd_cwnd, 10);
+}
+
+/// RFC 9293 section 3.9.2.2: a soft error is no end, but it is the better reason.
+#[test]
+fn a_soft_error_is_the_reason_when_the_timer_gives_up() {
+    for (name, heard_again, reason) in [
+        ("nothing heard since", false, CloseReason::Unreachable),
+        ("heard of since", true, CloseReason::TimedOut),
+    ] {
+        let mut t = Conversation::established();
+        t.app_sends(at_ms(0), 100);
+        t.conn.on_unreachable(&mut t.world.cx(at_ms(50)));
+        assert!(t.conn.is_unreachable() && t.state() == State::Established, "{name}");
+        if heard_again {
+            t.peer_sends(at_ms(60), seg().seq(1).ack(1));
+        }
+        while t.state() == State::Established {
+            t.advance(t.conn.next_deadline().expect("a timer"));
+        }
+        t.expect_closed(reason, false);
+    }
 }

@@ -5,7 +5,7 @@ mod common;
 use base::DropReason;
 use common::at_ms;
 use common::conversation::{Conversation, seg};
-use tcp::{CloseReason, Disposition, PlanKind, Quiet};
+use tcp::{CloseReason, Disposition, PlanKind, Quiet, State};
 
 #[test]
 fn a_closed_window_is_probed_with_back_off_and_reopens() {
@@ -173,7 +173,7 @@ fn data_beyond_the_window_are_cut_and_their_fin_with_them() {
     let Disposition::Keep(keep) = d else { panic!("{d:?}") };
     assert_eq!((keep.skip, keep.len), (0, 2000));
     t.expect(at_ms(1), seg().ack(2001));
-    assert_eq!(t.state(), tcp::State::Established);
+    assert_eq!(t.state(), State::Established);
     assert_eq!(t.world.counters.beyond_window, 1);
 }
 
@@ -185,7 +185,7 @@ fn a_fin_alone_is_taken_at_a_zero_window() {
     t.expect(at_ms(1), seg().ack(1001).wnd(0));
     t.peer_sends(at_ms(2), seg().seq(1001).fin());
     t.expect(at_ms(2), seg().ack(1002));
-    assert_eq!(t.state(), tcp::State::CloseWait);
+    assert_eq!(t.state(), State::CloseWait);
 }
 
 #[test]
@@ -208,4 +208,35 @@ fn an_old_acknowledgement_does_not_change_the_window() {
     t.peer_sends(at_ms(1), seg().seq(1).len(100).ack(2921).wnd(100));
     t.peer_sends(at_ms(2), seg().seq(1).ack(1461).wnd(5000));
     assert_eq!(t.info().snd_wnd, 100 << 7);
+}
+
+/// RFC 9293 section 3.8.6.1.
+#[test]
+fn a_peer_that_withdraws_its_window_and_answers_keeps_the_connection() {
+    let mut t = Conversation::established();
+    t.app_sends(at_ms(0), 1000);
+    t.expect(at_ms(0), seg().seq(1).len(1000));
+    t.peer_sends(at_ms(100), seg().seq(1).ack(1).wnd(0));
+    // Far longer than tcp_retries2 lasts, the head is sent again and refused.
+    let mut answered = 0;
+    while t.now < at_ms(4_000_000) {
+        let at = t.conn.next_deadline().expect("a timer while data are in flight");
+        t.advance(at);
+        for _ in 0..t.outbox_len() {
+            answered += 1;
+        }
+        t.forget_output();
+        t.peer_sends(at, seg().seq(1).ack(1).wnd(0));
+        t.forget_output();
+    }
+    assert_eq!(t.state(), State::Established);
+    assert!(answered > 30, "{answered}");
+    // Once it is silent, it has twice the longest timeout.
+    let silent_since = t.now;
+    while t.state() == State::Established {
+        t.advance(t.conn.next_deadline().expect("a timer"));
+    }
+    let waited = t.now.since(silent_since);
+    assert!((240..=361).contains(&waited.as_secs()), "{waited:?}");
+    t.expect_closed(CloseReason::TimedOut, false);
 }

@@ -624,6 +624,103 @@ fn h128_an_empty_pool_loses_nothing_but_time() {
 }
 
 #[test]
+fn of_a_run_in_order_what_fits_is_taken_and_acknowledged_at_once() {
+    let mem = MemConfig { buffers: 64, ..mem_config() };
+    let mut host = Host::with(mem, stack_config(1, 1500), StackParams::default(), |io, e| {
+        if matches!(e, AppEvent::Start) {
+            io.listen(None, 80, 16, &ConnOptions::default()).unwrap();
+        }
+    });
+    host.introduce_peer();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    let burst = |host: &mut Host, from: u32, count: u32| {
+        for i in from..from + count {
+            let at = 101 + 1000 * i;
+            let s = seg(ACK, at, iss.wrapping_add(1)).data(&[i as u8; 1000]);
+            assert!(host.stack.device_mut().deliver(&s.frame()));
+        }
+    };
+    let mut held = Vec::new();
+    let mut leave = |host: &mut Host, free: u32| {
+        while host.stack.device().buffers().free < free && held.pop().is_some() {}
+        while host.stack.device().buffers().free > free {
+            held.push(host.stack.device_mut().payload_alloc().unwrap());
+        }
+    };
+    // The pool is nearly used up, and the stack has noticed.
+    leave(&mut host, 24);
+    for _ in 0..20 {
+        host.turn();
+    }
+    // The reserve is 8 of 64 buffers. Ten segments wait in the device, and six may be kept.
+    burst(&mut host, 0, 10);
+    host.turn();
+    let answers = tcp_of(&host.sent());
+    assert_eq!(answers.last().unwrap().tcp.ack, 6101, "{answers:?}");
+    assert_eq!(host.drops(DropReason::RcvMemory), 4);
+    assert_eq!(host.stack.io().readable(conn), 6000);
+    // Nothing is spare now, but half of the reserve lets one segment after the other through.
+    for round in 0..3_u32 {
+        burst(&mut host, 6 + round, 3);
+        leave(&mut host, 6);
+        host.turn();
+        let answers = tcp_of(&host.sent());
+        assert_eq!(answers.last().unwrap().tcp.ack, 7101 + 1000 * round);
+    }
+    // Below that, none.
+    burst(&mut host, 9, 3);
+    leave(&mut host, 4);
+    host.turn();
+    assert_eq!(tcp_of(&host.sent()).last().unwrap().tcp.ack, 9101);
+    drop(held);
+    burst(&mut host, 9, 10);
+    host.turn();
+    let mut at = 0;
+    host.stack.io().recv(conn, &mut |bytes| {
+        assert!(bytes.iter().all(|b| usize::from(*b) == at / 1000));
+        at += bytes.len();
+        bytes.len()
+    });
+    assert_eq!(at, 19_000);
+    host.assert_balanced_after_abort(conn);
+}
+
+#[test]
+fn a_syn_for_a_full_listener_leaves_the_record_in_time_wait() {
+    let script = |io: &mut dyn crate::Io, e: &AppEvent| match e {
+        AppEvent::Start => {
+            io.listen(None, 80, 1, &ConnOptions::default()).unwrap();
+        }
+        AppEvent::Accepted { conn, .. } => io.close(*conn),
+        _ => {}
+    };
+    let mut host = Host::with(mem_config(), stack_config(1, 1500), StackParams::default(), script);
+    host.introduce_peer();
+    let iss = open(&mut host);
+    let next = iss.wrapping_add(2);
+    host.give(&seg(FIN | ACK, 101, next).frame());
+    assert_eq!(host.stack.table(), [0, 0, 1]);
+    // Somebody else takes the only place.
+    host.give(&syn(100).ports(2000, 80).frame());
+    assert!(tcp_of(&host.give(&syn(900_000).frame())).is_empty());
+    assert_eq!(host.stack.table(), [0, 1, 1], "the record is still there");
+    assert_eq!(host.drops(DropReason::ListenSynQueue), 1);
+    assert_eq!(host.stack.tcp_counters().listen_drops, 1);
+    assert_eq!(host.stack.tcp_counters().tw_recycled, 0);
+    let again = tcp_of(&host.give(&seg(FIN | ACK, 101, next).frame()));
+    assert_eq!((again[0].tcp.flags, again[0].tcp.ack), (ACK, 102), "and answers for the old one");
+    // The place is free again, and the SYN comes again.
+    host.give(&seg(RST, 101, 0).ports(2000, 80).frame());
+    let fresh = tcp_of(&host.give(&syn(900_000).frame()));
+    assert_eq!((fresh[0].tcp.flags, fresh[0].tcp.ack), (SYN | ACK, 900_001));
+    assert_eq!(host.stack.table(), [0, 1, 0]);
+    assert_eq!(host.stack.tcp_counters().tw_recycled, 1);
+    host.give(&seg(RST, 900_001, 0).frame());
+    host.assert_balanced();
+}
+
+#[test]
 fn h130_a_ring_that_refuses_for_long_keeps_everything_once() {
     let mem = MemConfig { tx_ring: 4, ..mem_config() };
     let mut host = Host::with(mem, stack_config(1, 1500), StackParams::default(), |io, e| {

@@ -76,9 +76,9 @@ impl Connection {
             return;
         }
         let since = *ext.waiting_since.get_or_insert(head_sent);
-        if rto.backoff() > 0 && self.is_given_up(cx.params, now.since(since)) {
+        if rto.backoff() > 0 && self.is_given_up(cx.params, now, now.since(since)) {
             cx.counters.abort_on_timeout += 1;
-            self.finish(cx, CloseReason::TimedOut);
+            self.finish(cx, self.silence());
             return;
         }
         let Some(ext) = &mut self.ext else { return };
@@ -143,17 +143,30 @@ impl Connection {
         cx.counters.loss_probes += 1;
     }
 
-    /// Whether waiting for an acknowledgement for `waited` is enough.
-    fn is_given_up(&self, params: &TcpParams, waited: Duration) -> bool {
+    /// Whether waiting for an acknowledgement for `waited` is enough: R2 of RFC 9293 section 3.8.3, as a
+    /// time.
+    fn is_given_up(&self, params: &TcpParams, now: Instant, waited: Duration) -> bool {
         if let Some(limit) = self.user_timeout() {
             return waited >= limit;
         }
-        let retries = if self.hot.flags.has(Flags::DISCARD) {
-            orphan_retries(params)
-        } else {
-            params.retries2
-        };
+        let orphan = self.hot.flags.has(Flags::DISCARD);
+        if self.hot.snd_wnd == 0 && !orphan {
+            // RFC 9293 section 3.8.6.1: the peer has withdrawn its window, so our retransmissions are
+            // window probes now, and as long as it answers them the connection stays.
+            return now.since(self.warm.last_rcv).min(waited) >= params.rto_max * 2;
+        }
+        let retries = if orphan { orphan_retries(params) } else { params.retries2 };
         waited >= backoff_time(params.rto_min, retries, params.rto_max)
+    }
+
+    /// What to tell the application when the peer has been silent for too long. RFC 9293 section 3.9.2.2:
+    /// a soft error of the network says more than the silence.
+    fn silence(&self) -> CloseReason {
+        if self.hot.flags.has(Flags::SOFT_ERROR) {
+            CloseReason::Unreachable
+        } else {
+            CloseReason::TimedOut
+        }
     }
 
     fn user_timeout(&self) -> Option<Duration> {
@@ -216,7 +229,7 @@ impl Connection {
             orphan && waited >= backoff_time(cx.params.rto_min, most, cx.params.rto_max);
         if over || orphan_over || self.warm.probes_out >= most {
             cx.counters.abort_on_timeout += 1;
-            self.finish(cx, CloseReason::TimedOut);
+            self.finish(cx, self.silence());
             return;
         }
         // Released even if more was announced, as a corked socket is.
@@ -271,7 +284,7 @@ impl Connection {
         };
         if given_up {
             cx.counters.abort_on_timeout += 1;
-            self.reset(cx, CloseReason::TimedOut);
+            self.reset(cx, self.silence());
             return;
         }
         self.warm.probes_out = self.warm.probes_out.saturating_add(1);

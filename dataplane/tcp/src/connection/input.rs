@@ -175,6 +175,7 @@ impl Connection {
             }
         }
         self.warm.last_rcv = cx.now;
+        self.hot.flags.clear(Flags::SOFT_ERROR);
         self.update_ts_recent(cx.now, seg);
         if seg.len == 0 {
             cx.counters.pure_acks += 1;

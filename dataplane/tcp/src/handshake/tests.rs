@@ -534,6 +534,21 @@ fn answers_to_nonsense_are_limited() {
     assert_eq!((t.w.counters.challenge_ack, t.w.counters.ack_skipped), (2, 2));
 }
 
+/// RFC 5961 section 7.
+#[test]
+fn challenges_of_handshakes_count_against_the_limit_of_the_worker() {
+    let params = TcpParams { challenge_ack_limit: 0, ..TcpParams::default() };
+    let mut t = Talk::accept_with(params, &seg(S, 0, 0).options(1460, 7));
+    t.sent(0);
+    assert_eq!(t.peer(1, &seg(R, 2, 0)), "drop tcp_rst_challenged");
+    assert!(t.sent(1).is_empty());
+    let counters = &t.w.counters;
+    assert_eq!((counters.challenge_ack, counters.ack_skipped), (0, 1));
+    // An acknowledgement for something out of place is no challenge.
+    assert_eq!(t.peer(600, &seg(A, 70_000, 1)), "drop tcp_out_of_window");
+    assert_eq!(t.sent(600).len(), 1);
+}
+
 #[test]
 fn a_full_accept_queue_drops_the_final_ack_and_keeps_the_timer() {
     let mut t = Talk::accept();
