@@ -1,8 +1,13 @@
 //! Benchmarks and the small programs that the benchmark scripts need.
 //!
-//! `machine-state` tells in which of its hidden states a shared virtual machine is, `udp-sink` is the
-//! kernel socket into which a device's own transmit limit is measured, `two-stacks` joins two stacks in
-//! memory without a device. The scripts that use them print ratios of one run; figures with their
-//! method are in `docs/performance.md`.
+//! Binaries: `engine` runs two complete stacks in memory on one core, ours and smoltcp's, through the
+//! same device and with the same copies; `machine-state` tells in which of its hidden states a shared
+//! virtual machine is; `udp-sink` is the kernel socket into which a device's own transmit limit is
+//! measured. `scripts/bench` runs all of them; figures with their method are in
+//! `docs/performance.md`.
 
 #![forbid(unsafe_code)]
+
+pub mod callgrind;
+pub mod engine;
+pub mod probe;
