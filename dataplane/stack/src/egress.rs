@@ -259,9 +259,17 @@ impl<D: Device> Port<D> {
         let per_frame = self.segments_per_frame(template, plan);
         let mut made = 0;
         while made < total {
-            let count = per_frame.min(total - made);
             let begin = made.saturating_mul(plan.seg_size);
-            let len = plan.len.saturating_sub(begin).min(count.saturating_mul(plan.seg_size));
+            let left = plan.len.saturating_sub(begin);
+            let mut count = per_frame.min(total - made);
+            if count > 1 {
+                let len = left.min(count.saturating_mul(plan.seg_size));
+                let room = self.pieces_fitting(payload, plan.seq.add(begin), len);
+                if room < len {
+                    count = (room / plan.seg_size).max(1);
+                }
+            }
+            let len = left.min(count.saturating_mul(plan.seg_size));
             let last = made + count == total;
             let middle = template.flags.without(TcpFlags::FIN | TcpFlags::PSH);
             let part = Part {
@@ -270,42 +278,9 @@ impl<D: Device> Port<D> {
                 flags: if last { template.flags } else { middle },
                 segment: (count > 1).then_some(plan.seg_size as u16),
             };
-            let Some(frame) = self.frame(template, &part, payload) else {
-                if part.segment.is_some() {
-                    // Perhaps it had too many parts for the device: cut it up here.
-                    return self.emit_single(template, plan, payload, made, send);
-                }
-                break;
-            };
-            send(self, frame);
-            made += count;
-        }
-        made
-    }
-
-    /// As [`Port::emit`], one frame per segment, for those after the first `made`.
-    fn emit_single<P: Payload<D::Frame>>(
-        &mut self,
-        template: &Template,
-        plan: &Plan,
-        payload: &P,
-        mut made: u32,
-        mut send: impl FnMut(&mut Self, D::Frame),
-    ) -> u32 {
-        let total = plan.segs();
-        while made < total {
-            let begin = made.saturating_mul(plan.seg_size);
-            let last = made + 1 == total;
-            let middle = template.flags.without(TcpFlags::FIN | TcpFlags::PSH);
-            let part = Part {
-                seq: plan.seq.add(begin),
-                len: plan.len.saturating_sub(begin).min(plan.seg_size) as usize,
-                flags: if last { template.flags } else { middle },
-                segment: None,
-            };
             let Some(frame) = self.frame(template, &part, payload) else { break };
             send(self, frame);
-            made += 1;
+            made += count;
         }
         made
     }
@@ -314,11 +289,26 @@ impl<D: Device> Port<D> {
     fn segments_per_frame(&self, template: &Template, plan: &Plan) -> u32 {
         let offloads = &self.device.capabilities().offloads;
         let size = plan.seg_size as usize;
-        if !(offloads.tso && offloads.tx_tcp_checksum && offloads.multi_segment) || size == 0 {
+        // Each segment of IPv4 gets a header of its own, which only the device can sum.
+        let sums = offloads.tx_tcp_checksum && (template.ipv6 || offloads.tx_ip_checksum);
+        if !(offloads.tso && sums && offloads.multi_segment) || size == 0 {
             return 1;
         }
         let room = TSO_PACKET_MAX - (template.len - template.l3);
         (room / size).max(1) as u32
+    }
+
+    /// Parts of payload that a frame may have besides its headers.
+    fn pieces_max(&self) -> usize {
+        let caps = self.device.capabilities();
+        let most = usize::from(caps.tx_segments_max).saturating_sub(1).min(PIECES_MAX);
+        if caps.offloads.multi_segment { most } else { 0 }
+    }
+
+    /// How many of `len` bytes from `seq` on fit one chain.
+    fn pieces_fitting<P: Payload<D::Frame>>(&self, payload: &P, seq: SeqNum, len: u32) -> u32 {
+        let pieces = payload.pieces(seq, len as usize).take(self.pieces_max());
+        pieces.map(|piece| piece.len as u32).sum()
     }
 
     /// One frame, or `None` when buffers have run out.
@@ -334,15 +324,12 @@ impl<D: Device> Port<D> {
             let frame = self.device.alloc()?;
             self.flat_frame(frame, template, part, payload, &caps)?
         } else {
-            let most = usize::from(caps.tx_segments_max).saturating_sub(1).min(PIECES_MAX);
-            let most = if caps.offloads.multi_segment { most } else { 0 };
             let mut pieces = ArrayVec::<_, PIECES_MAX>::new();
-            let mut all = payload.pieces(part.seq, part.len);
-            pieces.extend(all.by_ref().take(most));
+            let all = payload.pieces(part.seq, part.len);
+            pieces.extend(all.take(self.pieces_max()));
             if pieces.iter().map(|p| p.len).sum::<usize>() == part.len {
                 self.chained_frame(template, part, &pieces, &caps)?
             } else if part.segment.is_none() {
-                drop(all);
                 let frame = self.device.payload_alloc()?;
                 self.flat_frame(frame, template, part, payload, &caps)?
             } else {

@@ -6,4 +6,6 @@ mod fuzz;
 mod hostile;
 mod link;
 mod many;
+mod nic;
+mod offloads;
 mod transfer;
