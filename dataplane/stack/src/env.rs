@@ -72,6 +72,11 @@ impl Memory {
         self.buffers.total / RESERVE_SHARE_OF_POOL
     }
 
+    /// So little is left that an estimate is too coarse.
+    const fn is_tight(&self) -> bool {
+        self.buffers.free < self.buffers.total / 2
+    }
+
     const fn spare(&self) -> u32 {
         self.buffers.free.saturating_sub(self.reserve())
     }
@@ -200,8 +205,7 @@ impl Env {
 
     pub(crate) fn set_buffers(&mut self, buffers: Buffers) {
         self.memory.buffers = buffers;
-        // With little left, the estimate is too coarse.
-        let tight = buffers.free < buffers.total / 2;
+        let tight = self.memory.is_tight();
         self.memory.turns_until_sample = if tight { 0 } else { TURNS_PER_BUFFER_SAMPLE };
     }
 
@@ -209,6 +213,10 @@ impl Env {
     #[inline]
     pub(crate) fn buffer_used(&mut self) {
         self.memory.buffers.free = self.memory.buffers.free.saturating_sub(1);
+        if self.memory.is_tight() {
+            // Buffers that come back are not counted: look before windows are closed for nothing.
+            self.memory.turns_until_sample = 0;
+        }
     }
 
     /// The pool turned out to be empty.
@@ -275,6 +283,19 @@ mod tests {
         table.set_params(params(3));
         table.set_params(params(4));
         assert_eq!(table.params.slots.len(), 2, "free slots are taken again");
+    }
+
+    #[test]
+    fn the_pool_is_looked_at_before_the_estimate_runs_out() {
+        let mut env = Env::new(params(1), SeededRandom::new(1), 2048);
+        assert!(env.wants_buffer_sample());
+        env.set_buffers(Buffers { free: 80, total: 80 });
+        for _ in 0..40 {
+            env.buffer_used();
+        }
+        assert!(!env.wants_buffer_sample(), "half of it is left");
+        env.buffer_used();
+        assert!(env.wants_buffer_sample(), "what came back meanwhile must be counted");
     }
 
     #[test]
