@@ -8,4 +8,5 @@ mod link;
 mod many;
 mod nic;
 mod offloads;
+mod segmentation;
 mod transfer;
