@@ -178,8 +178,13 @@ pub trait Io {
     /// No more data from us: FIN after what is queued. Receiving goes on.
     fn shutdown(&mut self, conn: ConnId);
 
+    /// Nothing will be read any more, while sending goes on: what waits and what still comes is
+    /// acknowledged and thrown away, so a peer that sends is not held up. Cannot be taken back.
+    fn shutdown_read(&mut self, conn: ConnId);
+
     /// Like `close` of a socket: FIN after what is queued, and nothing is received any more; unread
-    /// or later data reset the connection.
+    /// or later data reset the connection. `ConnOptions::linger_sec` limits how long what is queued
+    /// may take. A connection that is not yet established ([`Io::connect`]) is given up.
     fn close(&mut self, conn: ConnId);
 
     /// Reset the connection.

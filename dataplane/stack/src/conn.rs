@@ -60,6 +60,10 @@ pub(crate) struct Conn {
     pub(crate) pending: Pending,
     /// The application has called `close`: it reads no more.
     pub(crate) discard: bool,
+    /// `discard`, and counted among the orphans.
+    pub(crate) orphan: bool,
+    /// The application has called `shutdown_read`: what arrives is taken, and thrown away.
+    pub(crate) deaf: bool,
     /// The peer's FIN has come in order.
     pub(crate) peer_closed: bool,
     /// The application has never heard of it, and never will.
@@ -99,6 +103,8 @@ impl Conn {
             listener,
             pending: Pending::default(),
             discard: false,
+            orphan: false,
+            deaf: false,
             peer_closed: false,
             untold: false,
             wants_room: false,

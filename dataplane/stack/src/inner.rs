@@ -68,6 +68,8 @@ pub(crate) struct Core<D: Device> {
     pub(crate) listeners: Listeners,
     /// Half-open connections of all listeners.
     pub(crate) half_open: u32,
+    /// Connections that nobody holds any more.
+    pub(crate) orphans: u32,
     pub(crate) storage: Storage<D::Frame>,
 
     pub(crate) wheel: Wheel,
@@ -138,6 +140,7 @@ impl<D: Device> Core<D> {
             time_waits: TimeWaits::new(limits.time_wait.min(Entry::INDEX_MAX)),
             listeners: Listeners::new(limits.listeners),
             half_open: 0,
+            orphans: 0,
             storage: Storage::new(buffers.total.max(BUFFERS_MIN), seed),
             wheel: Wheel::new(limits.connections),
             ready: ConnList::new(|conn| &mut conn.ready),

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{ConnId, Device, Instant, ListenerId, Random, WorkerId};
-use tcp::{CloseReason, ConnOptions, Handshake, SendError, SeqNum, TcpInfo};
+use tcp::{CloseReason, ConnOptions, Handshake, SendError, SeqNum, State, TcpInfo};
 use wire::FlowKey;
 
 use crate::conn::Phase;
@@ -189,7 +189,7 @@ impl<D: Device> Io for Core<D> {
     fn recv(&mut self, conn: ConnId, take: &mut dyn FnMut(&[u8]) -> usize) -> Option<Recv> {
         let slot = conn.slot;
         let conn = self.conns.get_mut(conn)?;
-        if conn.discard {
+        if conn.discard || conn.deaf {
             return Some(Recv { taken: 0, left: 0, end: true });
         }
         let taken = conn.recv.read(&mut self.storage, take);
@@ -212,6 +212,15 @@ impl<D: Device> Io for Core<D> {
         self.close_with(conn, false);
     }
 
+    fn shutdown_read(&mut self, conn: ConnId) {
+        let slot = conn.slot;
+        let Some(own) = self.conns.get_mut(conn) else { return };
+        own.deaf = true;
+        self.forget_unwanted(slot);
+        self.finish_if_drained(slot);
+        self.after(slot);
+    }
+
     fn close(&mut self, conn: ConnId) {
         self.close_with(conn, true);
     }
@@ -227,9 +236,13 @@ impl<D: Device> Io for Core<D> {
     fn set_options(&mut self, conn: ConnId, options: &ConnOptions) {
         let slot = conn.slot;
         let Some(conn) = self.conns.get_mut(conn) else { return };
-        if let Phase::Open(connection) = &mut conn.phase {
-            connection.set_options(&mut self.env.cx(conn.params), options);
-            self.after(slot);
+        match &mut conn.phase {
+            Phase::Open(connection) => {
+                connection.set_options(&mut self.env.cx(conn.params), options);
+                self.after(slot);
+            }
+            Phase::Handshake(handshake) => handshake.set_options(options),
+            Phase::Drained(_) => {}
         }
     }
 
@@ -333,10 +346,27 @@ impl<D: Device> Core<D> {
     fn close_with(&mut self, id: ConnId, discard: bool) {
         let slot = id.slot;
         let Some(conn) = self.conns.get_mut(id) else { return };
+        let orphaned = discard && !conn.discard;
         conn.discard |= discard;
         match &mut conn.phase {
+            // RFC 9293 section 3.10.4: in SYN-SENT there is nobody to say goodbye to.
+            Phase::Handshake(handshake) if discard && handshake.state() == State::SynSent => {
+                self.abort_slot(slot);
+                return;
+            }
             Phase::Handshake(handshake) => handshake.close(),
-            Phase::Open(connection) => connection.close(&mut self.env.cx(conn.params), discard),
+            Phase::Open(connection) => {
+                let mut cx = self.env.cx(conn.params);
+                connection.close(&mut cx, discard);
+                let over = matches!(connection.state(), State::Closed | State::TimeWait);
+                if orphaned && !over {
+                    conn.orphan = true;
+                    self.orphans += 1;
+                    if self.orphans > self.env.params().max_orphans {
+                        connection.give_up(&mut self.env.cx(conn.params));
+                    }
+                }
+            }
             Phase::Drained(_) => {}
         }
         if conn.discard {
@@ -344,6 +374,19 @@ impl<D: Device> Core<D> {
         }
         self.finish_if_drained(slot);
         self.after(slot);
+    }
+
+    /// Take from the receive queue what the application has said it will not read.
+    pub(crate) fn forget_unwanted(&mut self, slot: u32) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        if !conn.deaf || conn.recv.readable() == 0 {
+            return;
+        }
+        let taken = conn.recv.read(&mut self.storage, &mut |bytes| bytes.len());
+        conn.pending.readable = false;
+        if let Phase::Open(connection) = &mut conn.phase {
+            connection.consume(&mut self.env.cx(conn.params), taken);
+        }
     }
 
     /// The application has read or given up the rest of a connection that is over.

@@ -92,6 +92,9 @@ pub struct StackParams {
     pub ttl: u8,
     /// `core.somaxconn`.
     pub somaxconn: u32,
+    /// `tcp_max_orphans`: closed connections of this worker that still have something to send, or wait
+    /// for the peer's FIN.
+    pub max_orphans: u32,
     /// `icmp_ratelimit`: least time between ICMP errors to one destination.
     pub icmp_ratelimit: Duration,
     /// `icmp_msgs_per_sec` for the whole worker.
@@ -110,6 +113,7 @@ impl Default for StackParams {
             local_port_range: [32_768, 60_999],
             ttl: 64,
             somaxconn: 4096,
+            max_orphans: 16_384,
             icmp_ratelimit: Duration::from_millis(1000),
             icmp_msgs_per_sec: 10_000,
             neighbor_reachable: Duration::from_secs(30),

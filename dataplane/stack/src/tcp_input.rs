@@ -155,6 +155,7 @@ impl<D: Device> Core<D> {
         {
             self.lose_memory(slot);
         }
+        self.forget_unwanted(slot);
         self.after(slot);
         outcome
     }
@@ -382,7 +383,7 @@ impl<D: Device> Core<D> {
                 while let Some(event) = connection.poll_event() {
                     let pending = &mut conn.pending;
                     match event {
-                        Event::Readable => pending.readable = !conn.discard,
+                        Event::Readable => pending.readable = !conn.discard && !conn.deaf,
                         Event::Writable => pending.writable = !conn.discard,
                         Event::PeerClosed => {
                             conn.peer_closed = true;
@@ -429,6 +430,9 @@ impl<D: Device> Core<D> {
     pub(crate) fn detach(&mut self, slot: u32, time_wait: bool) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
         let (key, params) = (conn.key, conn.params);
+        if core::mem::take(&mut conn.orphan) {
+            self.orphans -= 1;
+        }
         if self.last_flow.is_some_and(|(last, _)| last == key) {
             self.last_flow = None;
         }

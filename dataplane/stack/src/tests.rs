@@ -10,3 +10,4 @@ mod nic;
 mod offloads;
 mod segmentation;
 mod transfer;
+mod two_ends;

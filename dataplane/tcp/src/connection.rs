@@ -216,6 +216,11 @@ impl Connection {
             close_reason: None,
             probes_out: 0,
             persist_backoff: 0,
+            keepalive_time_sec: None,
+            keepalive_interval_sec: None,
+            keepalive_probes: None,
+            linger_sec: None,
+            fin_timeout_sec: None,
         };
         let mut connection = Self { hot, warm, ext: None };
         connection.set_mss(params);
@@ -353,8 +358,13 @@ impl Connection {
             Some(State::Closed) => self.finish(cx, CloseReason::Finished),
             Some(next) => {
                 self.set_state(cx, next);
-                if next == State::TimeWait {
-                    self.hot.timers.stop_all();
+                match next {
+                    State::TimeWait => self.hot.timers.stop_all(),
+                    // Whatever it was for, from here on the slot limits the wait for the peer's FIN.
+                    State::FinWait2 if self.hot.flags.has(Flags::DISCARD) => {
+                        self.hot.timers.stop(Timer::Slow);
+                    }
+                    _ => {}
                 }
             }
             None => {}

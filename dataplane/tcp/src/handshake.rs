@@ -458,7 +458,9 @@ impl Handshake {
         let (linear, limit) = match self.active {
             true => (
                 params.syn_linear_timeouts,
-                params.syn_linear_timeouts.saturating_add(params.syn_retries),
+                params
+                    .syn_linear_timeouts
+                    .saturating_add(self.options.syn_retries.unwrap_or(params.syn_retries)),
             ),
             false => (0, params.synack_retries),
         };
@@ -604,6 +606,12 @@ impl Handshake {
             return Some(Instant::ZERO);
         }
         self.armed.then_some(self.deadline)
+    }
+
+    /// Change what the connection will be like. What the SYN says stays as it was said.
+    pub fn set_options(&mut self, options: &ConnOptions) {
+        let said = ConnOptions { mss: self.options.mss, rcvbuf: self.options.rcvbuf, ..*options };
+        self.options = said;
     }
 
     /// The application closes before the handshake is complete: remembered, and done once it is.

@@ -201,6 +201,23 @@ pub struct ConnOptions {
     pub congestion: Option<CongestionAlgorithm>,
     /// `SO_KEEPALIVE`.
     pub keepalive: bool,
+    /// `TCP_KEEPIDLE` in seconds, instead of `tcp_keepalive_time`; at least one.
+    pub keepalive_time_sec: Option<u16>,
+    /// `TCP_KEEPINTVL` in seconds, instead of `tcp_keepalive_intvl`; at least one.
+    pub keepalive_interval_sec: Option<u16>,
+    /// `TCP_KEEPCNT`, instead of `tcp_keepalive_probes`; at least one.
+    pub keepalive_probes: Option<u8>,
+    /// `TCP_SYNCNT`: retransmissions of a SYN, instead of `tcp_syn_retries`.
+    pub syn_retries: Option<u8>,
+    /// `SO_LINGER` in seconds: what `close` leaves unacknowledged for so long ends with a reset; zero
+    /// resets at once. `None`: it is sent for as long as the other timers allow.
+    pub linger_sec: Option<u16>,
+    /// `TCP_LINGER2` in seconds, at most 120: how long an orphan stays in FIN-WAIT-2, instead of
+    /// `tcp_fin_timeout`.
+    pub fin_timeout_sec: Option<u16>,
     /// `TCP_USER_TIMEOUT`, RFC 5482.
     pub user_timeout: Option<Duration>,
 }
+
+/// Longest stay of an orphan in FIN-WAIT-2 that an application can ask for, seconds.
+pub const FIN_TIMEOUT_SEC_MAX: u16 = 120;

@@ -202,6 +202,10 @@ impl Io for Scoped<'_> {
         self.io.shutdown(conn);
     }
 
+    fn shutdown_read(&mut self, conn: ConnId) {
+        self.io.shutdown_read(conn);
+    }
+
     fn close(&mut self, conn: ConnId) {
         self.io.close(conn);
     }

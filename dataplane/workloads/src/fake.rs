@@ -510,6 +510,12 @@ impl Io for FakeIo<'_> {
         }
     }
 
+    fn shutdown_read(&mut self, conn: ConnId) {
+        if let Some(end) = self.net.end_of(self.host, conn) {
+            self.net.ends[end].rx.clear();
+        }
+    }
+
     fn close(&mut self, conn: ConnId) {
         if let Some(end) = self.net.end_of(self.host, conn) {
             self.net.close_end(end);

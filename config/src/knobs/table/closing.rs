@@ -40,8 +40,11 @@ pub(super) const ROWS: &[Knob] = &[
         "Ignore resets in TIME-WAIT, RFC 1337. On prevents that an old duplicate ends it early; off frees \
          records sooner.")
         .active(|p, v| p.tcp.rfc1337 = v.int() == 1, |p| Value::Int(p.tcp.rfc1337.into())),
-    Knob::int("net.ipv4.tcp_max_orphans", I32_MIN, I32_MAX, 16_384, Unit::Count,
-        "Closed connections that still have data to send, at most."),
+    Knob::int("net.ipv4.tcp_max_orphans", 0, I32_MAX, 16_384, Unit::Count,
+        "Closed connections of one worker that still have data to send or wait for the peer's FIN, at most; \
+         one more is reset. At 0 none may: every close that is not complete at once is a reset. (Linux takes \
+         negative numbers too.)")
+        .active(|p, v| p.max_orphans = to_u32(v.int()), |p| Value::Int(p.max_orphans.into())),
     Knob::int("net.ipv4.tcp_keepalive_time", 1, 32_767, 7200, Unit::Seconds,
         "Idle time before the first keep-alive probe, for connections that ask for it. RFC 9293 section \
          3.8.4 asks for two hours at least. Short times cost packets and radio energy; long ones let \

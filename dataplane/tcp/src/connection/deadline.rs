@@ -1,5 +1,6 @@
 //! Timers: retransmission, window probes, delayed acknowledgement, keep-alive, FIN-WAIT-2.
 
+use core::num::NonZeroU8;
 use core::time::Duration;
 
 use base::Instant;
@@ -40,6 +41,10 @@ impl Connection {
             if self.is_lingering() {
                 // RFC 9293 section 3.6.1 leaves the length of this wait to us: tcp_fin_timeout.
                 self.finish(cx, CloseReason::TimedOut);
+            } else if self.linger().is_some() {
+                // What was written before the close has not arrived in the time that was set for it.
+                cx.counters.abort_on_linger += 1;
+                self.reset(cx, CloseReason::TimedOut);
             } else {
                 self.on_keepalive_timer(cx);
             }
@@ -54,6 +59,15 @@ impl Connection {
     /// An orphan that waits for the peer's FIN.
     pub(super) fn is_lingering(&self) -> bool {
         self.hot.state == State::FinWait2 && self.hot.flags.has(Flags::DISCARD)
+    }
+
+    /// How long the peer has, from the close on, to acknowledge what is left; while it is left.
+    fn linger(&self) -> Option<Duration> {
+        let closing = matches!(self.hot.state, State::FinWait1 | State::Closing | State::LastAck);
+        self.warm
+            .linger_sec
+            .filter(|_| closing && self.hot.flags.has(Flags::DISCARD))
+            .map(|sec| Duration::from_secs(sec.into()))
     }
 
     fn on_delayed_ack_timer(&mut self, cx: &mut Cx<'_>) {
@@ -244,20 +258,31 @@ impl Connection {
         }
     }
 
-    /// Keep-alive and FIN-WAIT-2 share a slot.
+    /// Keep-alive, the time to linger and FIN-WAIT-2 share a slot: they exclude each other.
     pub(super) fn settle_slow(&mut self, cx: &Cx<'_>) {
-        if self.is_lingering() {
+        let wait = if self.is_lingering() {
+            let own = self.warm.fin_timeout_sec.map(|sec| Duration::from_secs(sec.into()));
+            Some(own.unwrap_or(cx.params.fin_timeout))
+        } else {
+            self.linger()
+        };
+        if let Some(wait) = wait {
             if !self.hot.timers.is_armed(Timer::Slow) {
-                self.hot.timers.arm(Timer::Slow, cx.now + cx.params.fin_timeout);
+                self.hot.timers.arm(Timer::Slow, cx.now + wait);
             }
         } else if self.hot.flags.has(Flags::KEEPALIVE) {
             if !self.hot.timers.is_armed(Timer::Slow) {
-                let idle = cx.params.keepalive_time;
+                let idle = self.keepalive_time(cx.params);
                 self.hot.timers.arm(Timer::Slow, self.warm.last_rcv.max(cx.now - idle) + idle);
             }
         } else {
             self.hot.timers.stop(Timer::Slow);
         }
+    }
+
+    fn keepalive_time(&self, params: &TcpParams) -> Duration {
+        let own = self.warm.keepalive_time_sec;
+        own.map_or(params.keepalive_time, |sec| Duration::from_secs(sec.get().into()))
     }
 
     /// RFC 9293 section 3.8.4.
@@ -266,21 +291,23 @@ impl Connection {
             return;
         }
         let params = cx.params;
+        let idle = self.keepalive_time(params);
         if self.packets_out() > 0 || self.has_unsent() {
             // Other timers watch over the peer now.
-            self.hot.timers.arm(Timer::Slow, cx.now + params.keepalive_time);
+            self.hot.timers.arm(Timer::Slow, cx.now + idle);
             return;
         }
         let silent = cx.now.since(self.warm.last_rcv);
-        if silent < params.keepalive_time {
-            let at = self.warm.last_rcv + params.keepalive_time;
+        if silent < idle {
+            let at = self.warm.last_rcv + idle;
             self.warm.probes_out = 0;
             self.hot.timers.arm(Timer::Slow, at);
             return;
         }
+        let most = self.warm.keepalive_probes.map_or(params.keepalive_probes, NonZeroU8::get);
         let given_up = match self.user_timeout() {
             Some(limit) => silent >= limit && self.warm.probes_out > 0,
-            None => self.warm.probes_out >= params.keepalive_probes,
+            None => self.warm.probes_out >= most,
         };
         if given_up {
             cx.counters.abort_on_timeout += 1;
@@ -290,7 +317,10 @@ impl Connection {
         self.warm.probes_out = self.warm.probes_out.saturating_add(1);
         self.hot.flags.set(Flags::PROBE_OWED);
         self.hot.flags.set(Flags::PROBE_KEEPALIVE);
-        self.hot.timers.arm(Timer::Slow, cx.now + params.keepalive_interval);
+        let own = self.warm.keepalive_interval_sec;
+        let interval =
+            own.map_or(params.keepalive_interval, |sec| Duration::from_secs(sec.get().into()));
+        self.hot.timers.arm(Timer::Slow, cx.now + interval);
     }
 
     fn on_idle_timer(&mut self, cx: &Cx<'_>) {

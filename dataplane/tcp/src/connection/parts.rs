@@ -1,6 +1,7 @@
 //! What a connection consists of: a hot part that every segment touches, a warm part, and an
 //! extension that exists only while data flow.
 
+use core::num::{NonZeroU8, NonZeroU16};
 use core::time::Duration;
 
 use alloc::boxed::Box;
@@ -218,6 +219,12 @@ pub(super) struct Warm {
     /// Probes (window or keep-alive) unanswered.
     pub(super) probes_out: u8,
     pub(super) persist_backoff: u8,
+    /// Of the application, instead of the knobs of these names; see `ConnOptions`.
+    pub(super) keepalive_time_sec: Option<NonZeroU16>,
+    pub(super) keepalive_interval_sec: Option<NonZeroU16>,
+    pub(super) keepalive_probes: Option<NonZeroU8>,
+    pub(super) linger_sec: Option<u16>,
+    pub(super) fin_timeout_sec: Option<u16>,
 }
 
 const _: () = assert!(size_of::<Warm>() <= 128);

@@ -1,8 +1,10 @@
 //! What the application does: send, consume, close, abort, change options.
 
+use core::num::{NonZeroU8, NonZeroU16};
 use core::time::Duration;
 
 use super::{CHARGE, Connection, Flags};
+use crate::params::FIN_TIMEOUT_SEC_MAX;
 use crate::timers::Timer;
 use crate::window::initial_rcvbuf;
 use crate::{CloseReason, ConnOptions, Cx, SendError, State, StateEvent, TcpParams};
@@ -156,6 +158,12 @@ impl Connection {
                 self.settle(cx);
                 return;
             }
+            if self.warm.linger_sec == Some(0) {
+                self.abort(cx);
+                return;
+            }
+            // A keep-alive of before means nothing to an orphan.
+            self.hot.timers.stop(Timer::Slow);
         }
         if !self.hot.flags.has(Flags::FIN_QUEUED) {
             self.attach(cx);
@@ -164,9 +172,6 @@ impl Connection {
             self.transit(cx, StateEvent::Close);
         }
         self.hot.flags.clear(Flags::WANT_WRITABLE);
-        if self.is_lingering() {
-            self.hot.timers.stop(Timer::Slow);
-        }
         self.settle(cx);
         self.check();
     }
@@ -182,16 +187,50 @@ impl Connection {
         self.settle(cx);
     }
 
-    /// Change options of a live connection (`TCP_NODELAY`, buffers, keep-alive, user timeout).
+    /// There is no room for what the application has left behind: reset at once, as
+    /// [`Connection::abort`] does.
+    pub fn give_up(&mut self, cx: &mut Cx<'_>) {
+        if matches!(self.hot.state, State::Closed | State::TimeWait) {
+            return;
+        }
+        cx.counters.abort_on_memory += 1;
+        self.reset(cx, CloseReason::Resources);
+        self.settle(cx);
+    }
+
+    /// Change options of a live connection (`TCP_NODELAY`, buffers, keep-alive, linger, timeouts). The
+    /// congestion control and what belongs to the SYN stay as they were.
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: &ConnOptions) {
-        let ConnOptions { nodelay, rcvbuf, sndbuf, mss, congestion: _, keepalive, user_timeout } =
-            options;
+        let ConnOptions {
+            nodelay,
+            rcvbuf,
+            sndbuf,
+            mss,
+            congestion: _,
+            keepalive,
+            keepalive_time_sec,
+            keepalive_interval_sec,
+            keepalive_probes,
+            syn_retries: _,
+            linger_sec,
+            fin_timeout_sec,
+            user_timeout,
+        } = options;
         let params = cx.params;
         self.hot.flags.put(Flags::NODELAY, *nodelay);
-        if self.hot.flags.has(Flags::KEEPALIVE) != *keepalive {
-            self.hot.flags.put(Flags::KEEPALIVE, *keepalive);
+        let idle = keepalive_time_sec.and_then(NonZeroU16::new);
+        let other_idle = self.hot.flags.has(Flags::KEEPALIVE) != *keepalive
+            || self.warm.keepalive_time_sec != idle;
+        if other_idle && !self.hot.flags.has(Flags::DISCARD) {
+            // Armed again below, from when the peer was last heard of.
             self.hot.timers.stop(Timer::Slow);
         }
+        self.hot.flags.put(Flags::KEEPALIVE, *keepalive);
+        self.warm.keepalive_time_sec = idle;
+        self.warm.keepalive_interval_sec = keepalive_interval_sec.and_then(NonZeroU16::new);
+        self.warm.keepalive_probes = keepalive_probes.and_then(NonZeroU8::new);
+        self.warm.linger_sec = *linger_sec;
+        self.warm.fin_timeout_sec = fin_timeout_sec.map(|sec| sec.min(FIN_TIMEOUT_SEC_MAX));
         self.warm.user_timeout_ms =
             user_timeout.map_or(0, |t: Duration| u32::try_from(t.as_millis()).unwrap_or(u32::MAX));
         if rcvbuf.is_some() {
