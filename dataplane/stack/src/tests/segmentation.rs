@@ -59,7 +59,7 @@ fn frames(at: Anchor) -> Vec<(&'static str, Vec<u8>)> {
         short.truncate(len);
         all.push(("cut short", short));
     }
-    let mut garbage: Vec<u8> = (0..200_u32).map(|i| (i * 7919 >> 3) as u8).collect();
+    let mut garbage: Vec<u8> = (0..200_u32).map(|i| ((i * 7919) >> 3) as u8).collect();
     garbage[..6].copy_from_slice(&OUR_MAC);
     all.push(("garbage", garbage));
     all
