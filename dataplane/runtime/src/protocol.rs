@@ -87,8 +87,57 @@ impl Request {
     }
 }
 
+/// A line that is longer than [`REQUEST_MAX`]; there is no way to go on behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+/// Cuts what a client sends into lines, however it arrives.
+#[derive(Debug, Default)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    /// Where the next line begins.
+    start: usize,
+    /// Up to where there is no line end.
+    searched: usize,
+}
+
+impl Lines {
+    /// Bytes have arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Bytes that wait, in whole lines or not.
+    pub fn waiting(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// The next line without its end; `None` if it is not whole yet.
+    pub fn next_line(&mut self) -> Option<Result<Vec<u8>, TooLong>> {
+        let rest = self.bytes.get(self.searched..).unwrap_or_default();
+        match rest.iter().position(|b| *b == b'\n') {
+            Some(at) if self.searched + at - self.start <= REQUEST_MAX => {
+                let end = self.searched + at;
+                let line = self.bytes.get(self.start..end).unwrap_or_default().to_vec();
+                (self.start, self.searched) = (end + 1, end + 1);
+                Some(Ok(line))
+            }
+            None if self.waiting() <= REQUEST_MAX => {
+                // Once per round and not once per line, or many short lines would be slow.
+                self.bytes.drain(..self.start);
+                (self.start, self.searched) = (0, self.bytes.len());
+                None
+            }
+            _ => {
+                *self = Self::default();
+                Some(Err(TooLong))
+            }
+        }
+    }
+}
+
 /// The answer line to request `id`, with its line end.
-pub(crate) fn reply(id: &Value, result: Result<Value, String>) -> String {
+pub fn reply(id: &Value, result: Result<Value, String>) -> String {
     let mut line = match result {
         Ok(result) => json!({"id": id, "ok": true, "result": result}),
         Err(error) => json!({"id": id, "ok": false, "error": error}),
@@ -115,6 +164,31 @@ mod tests {
         ] {
             let (id, back) = Request::parse(request.to_line(7).as_bytes()).unwrap();
             assert_eq!((id, back), (json!(7), request));
+        }
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_arrive_and_have_a_limit() {
+        let long = "x".repeat(REQUEST_MAX);
+        for (text, expected) in [
+            ("a\n\nbc\nd", vec![Ok(1), Ok(0), Ok(2)]),
+            (&format!("{long}\ny\n"), vec![Ok(REQUEST_MAX), Ok(1)]),
+            (&format!("a\n{long}x\n"), vec![Ok(1), Err(TooLong)]),
+            (&format!("a\n{long}x"), vec![Ok(1), Err(TooLong)]),
+        ] {
+            for size in [1, 4096, text.len()] {
+                let mut lines = Lines::default();
+                let mut found = Vec::new();
+                for read in text.as_bytes().chunks(size) {
+                    lines.push(read);
+                    while let Some(line) =
+                        lines.next_line().filter(|_| found.last() != Some(&Err(TooLong)))
+                    {
+                        found.push(line.map(|l| l.len()));
+                    }
+                }
+                assert_eq!(found, expected, "reads of {size}");
+            }
         }
     }
 

@@ -9,10 +9,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::protocol::{PROTOCOL, REQUEST_MAX, Request, reply};
+use crate::protocol::{Lines, PROTOCOL, REQUEST_MAX, Request, reply};
 
 /// Clients at a time; one more is told so and closed.
 const CLIENTS_MAX: usize = 16;
+/// Requests of one client that wait for their answer at most; further ones stay unread.
+const REQUESTS_WAITING_MAX: usize = 16;
+/// Bytes of answers that a client has not read, beyond which nothing more is read from it. One answer
+/// may go beyond it.
+const OUTPUT_HIGH: usize = 1 << 20;
 /// A client that says nothing for this long is closed.
 const CLIENT_IDLE: Duration = Duration::from_secs(300);
 /// A socket path must fit `sockaddr_un`.
@@ -84,10 +89,15 @@ pub(crate) struct ClientId(u64);
 struct Client {
     id: ClientId,
     stream: UnixStream,
-    input: Vec<u8>,
+    input: Lines,
     output: Vec<u8>,
     last_heard: Instant,
+    /// Requests that it has not been answered.
+    unanswered: usize,
+    /// No more requests are read.
     closing: bool,
+    /// Nothing can be written to it.
+    lost: bool,
 }
 
 pub(crate) struct ControlSocket {
@@ -137,24 +147,20 @@ impl ControlSocket {
         let mut requests = Vec::new();
         for client in &mut self.clients {
             client.read();
-            while let Some(line) = client.next_line() {
-                match Request::parse(&line) {
-                    Ok((id, request)) => requests.push((client.id, id, request)),
-                    Err((id, why)) => {
-                        client.output.extend_from_slice(reply(&id, Err(why)).as_bytes());
-                    }
-                }
+            while let Some((id, request)) = client.next_request() {
+                requests.push((client.id, id, request));
             }
             client.write();
         }
-        self.clients.retain(|c| !(c.closing && c.output.is_empty()));
+        self.clients.retain(|c| !c.is_done());
         requests
     }
 
     /// Answer; nothing happens if the client has left meanwhile.
     pub(crate) fn answer(&mut self, to: ClientId, id: &Value, result: Result<Value, String>) {
         if let Some(client) = self.clients.iter_mut().find(|c| c.id == to) {
-            client.output.extend_from_slice(reply(id, result).as_bytes());
+            client.unanswered = client.unanswered.saturating_sub(1);
+            client.say(id, result);
             client.write();
         }
     }
@@ -168,14 +174,15 @@ impl ControlSocket {
             let mut client = Client {
                 id: ClientId(self.next_id),
                 stream,
-                input: Vec::new(),
+                input: Lines::default(),
                 output: self.hello.clone().into_bytes(),
                 last_heard: Instant::now(),
+                unanswered: 0,
                 closing: false,
+                lost: false,
             };
             if self.clients.len() >= CLIENTS_MAX {
-                let busy = reply(&Value::Null, Err("too many control clients".to_owned()));
-                client.output.extend_from_slice(busy.as_bytes());
+                client.say(&Value::Null, Err("too many control clients".to_owned()));
                 client.write();
                 continue;
             }
@@ -192,20 +199,19 @@ impl Drop for ControlSocket {
 }
 
 impl Client {
+    /// Whether more of it may be taken in: what it does not wait for, nobody has to remember.
+    fn may_ask(&self) -> bool {
+        self.unanswered < REQUESTS_WAITING_MAX && self.output.len() < OUTPUT_HIGH
+    }
+
     fn read(&mut self) {
         let mut chunk = [0u8; 4096];
-        while !self.closing {
+        while !self.closing && self.may_ask() && self.input.waiting() <= REQUEST_MAX {
             match self.stream.read(&mut chunk) {
                 Ok(0) => self.closing = true,
                 Ok(n) => {
-                    self.input.extend_from_slice(&chunk[..n]);
+                    self.input.push(&chunk[..n]);
                     self.last_heard = Instant::now();
-                    if self.input.len() > REQUEST_MAX {
-                        let why = format!("request longer than {REQUEST_MAX} bytes");
-                        self.output.extend_from_slice(reply(&Value::Null, Err(why)).as_bytes());
-                        self.input.clear();
-                        self.closing = true;
-                    }
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -214,14 +220,37 @@ impl Client {
         }
         if self.last_heard.elapsed() > CLIENT_IDLE {
             self.closing = true;
+            self.lost = true;
         }
     }
 
-    fn next_line(&mut self) -> Option<Vec<u8>> {
-        let end = self.input.iter().position(|b| *b == b'\n')?;
-        let mut line: Vec<u8> = self.input.drain(..=end).collect();
-        line.pop();
-        Some(line)
+    /// The next request that makes sense; what does not is answered here.
+    fn next_request(&mut self) -> Option<(Value, Request)> {
+        while self.may_ask() {
+            let Ok(line) = self.input.next_line()? else {
+                self.say(&Value::Null, Err(format!("request longer than {REQUEST_MAX} bytes")));
+                self.closing = true;
+                return None;
+            };
+            match Request::parse(&line) {
+                Ok(asked) => {
+                    self.unanswered += 1;
+                    return Some(asked);
+                }
+                Err((id, why)) => self.say(&id, Err(why)),
+            }
+        }
+        None
+    }
+
+    fn say(&mut self, id: &Value, result: Result<Value, String>) {
+        self.output.extend_from_slice(reply(id, result).as_bytes());
+    }
+
+    /// It asks nothing more and has all its answers, or cannot get them.
+    fn is_done(&self) -> bool {
+        let answered = self.output.is_empty() && self.unanswered == 0 && self.may_ask();
+        self.lost || self.closing && answered
     }
 
     fn write(&mut self) {
@@ -232,7 +261,7 @@ impl Client {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 _ => {
                     self.output.clear();
-                    self.closing = true;
+                    self.lost = true;
                 }
             }
         }

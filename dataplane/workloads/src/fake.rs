@@ -2,6 +2,9 @@
 //! with a delay, a rate and a chunk size, in virtual time. It knows nothing of TCP segments; what it
 //! promises an application is what [`stack::Io`] promises.
 
+// For tests only, which read it where they use it.
+#![allow(missing_docs, missing_debug_implementations)]
+
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,18 +15,18 @@ use tcp::{CloseReason, ConnOptions, SendError, State, TcpInfo};
 
 /// A run with more steps than this is a livelock.
 const STEPS_MAX: u64 = 20_000_000;
-pub(crate) const MSS: u32 = 1000;
+pub const MSS: u32 = 1000;
 
 /// How the pipes behave.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
-    pub(crate) delay: Duration,
+pub struct Link {
+    pub delay: Duration,
     /// Bytes per second and direction of a connection.
-    pub(crate) rate: u64,
+    pub rate: u64,
     /// Bytes that arrive together at most.
-    pub(crate) chunk: usize,
+    pub chunk: usize,
     /// Bytes sent and not read at most.
-    pub(crate) buffer: usize,
+    pub buffer: usize,
 }
 
 impl Default for Link {
@@ -77,9 +80,9 @@ struct Host {
 }
 
 /// The network and everything on it.
-pub(crate) struct Net {
-    pub(crate) now: Instant,
-    pub(crate) link: Link,
+pub struct Net {
+    pub now: Instant,
+    pub link: Link,
     hosts: Vec<Host>,
     ends: Vec<End>,
     packets: BTreeMap<(Instant, u64), (usize, Packet)>,
@@ -90,7 +93,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    pub(crate) fn new(link: Link) -> Self {
+    pub fn new(link: Link) -> Self {
         Self {
             now: Instant::from_millis(1),
             link,
@@ -105,7 +108,7 @@ impl Net {
     }
 
     /// A host with an application, or without one for a script.
-    pub(crate) fn add_host(&mut self, app: Option<Box<dyn App>>) -> usize {
+    pub fn add_host(&mut self, app: Option<Box<dyn App>>) -> usize {
         let host = Host { app, ..Host::default() };
         self.hosts.push(host);
         let index = self.hosts.len() - 1;
@@ -113,44 +116,44 @@ impl Net {
         index
     }
 
-    pub(crate) fn addr(host: usize) -> IpAddr {
+    pub fn addr(host: usize) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, host as u8 + 1))
     }
 
-    pub(crate) fn io(&mut self, host: usize) -> FakeIo<'_> {
+    pub fn io(&mut self, host: usize) -> FakeIo<'_> {
         FakeIo { net: self, host }
     }
 
-    pub(crate) fn event(&mut self, host: usize, event: AppEvent) {
+    pub fn event(&mut self, host: usize, event: AppEvent) {
         self.hosts[host].events.push_back(event);
     }
 
     /// Events that a scripted host has seen.
-    pub(crate) fn take_events(&mut self, host: usize) -> Vec<AppEvent> {
+    pub fn take_events(&mut self, host: usize) -> Vec<AppEvent> {
         self.hosts[host].events.drain(..).collect()
     }
 
-    pub(crate) fn take_published(&mut self, host: usize) -> Vec<Message> {
+    pub fn take_published(&mut self, host: usize) -> Vec<Message> {
         std::mem::take(&mut self.hosts[host].published)
     }
 
-    pub(crate) fn exit_code(&self, host: usize) -> Option<u8> {
+    pub fn exit_code(&self, host: usize) -> Option<u8> {
         self.hosts[host].exit
     }
 
-    pub(crate) fn set_deaf(&mut self, host: usize, deaf: bool) {
+    pub fn set_deaf(&mut self, host: usize, deaf: bool) {
         self.hosts[host].deaf = deaf;
     }
 
     /// As if the machine had lost power.
-    pub(crate) fn silence(&mut self, host: usize) {
+    pub fn silence(&mut self, host: usize) {
         self.hosts[host].silent = true;
         self.hosts[host].timers.clear();
         self.hosts[host].app = None;
     }
 
     /// `kill -9`: the kernel closes all sockets, with a reset where data are unread.
-    pub(crate) fn kill(&mut self, host: usize) {
+    pub fn kill(&mut self, host: usize) {
         self.hosts[host].app = None;
         self.hosts[host].timers.clear();
         for end in 0..self.ends.len() {
@@ -161,12 +164,12 @@ impl Net {
     }
 
     /// Connections of a host that the application still has.
-    pub(crate) fn open_conns(&self, host: usize) -> usize {
+    pub fn open_conns(&self, host: usize) -> usize {
         self.ends.iter().filter(|e| e.host == host && e.established && !e.dead).count()
     }
 
     /// Reset a connection of `host`, by its index in the order of opening.
-    pub(crate) fn reset_nth(&mut self, host: usize, nth: usize) {
+    pub fn reset_nth(&mut self, host: usize, nth: usize) {
         let ends = 0..self.ends.len();
         let mut ours = ends.filter(|e| self.ends[*e].host == host);
         if let Some(end) = ours.nth(nth) {
@@ -174,16 +177,16 @@ impl Net {
         }
     }
 
-    pub(crate) fn is_listening(&self, host: usize) -> bool {
+    pub fn is_listening(&self, host: usize) -> bool {
         self.hosts[host].listener.is_some()
     }
 
-    pub(crate) fn accept_options(&self, host: usize) -> Option<ConnOptions> {
+    pub fn accept_options(&self, host: usize) -> Option<ConnOptions> {
         self.hosts[host].listener.map(|(_, options)| options)
     }
 
     /// Run until nothing happens before `until`.
-    pub(crate) fn run_until(&mut self, until: Instant) {
+    pub fn run_until(&mut self, until: Instant) {
         loop {
             if self.deliver_events() {
                 continue;
@@ -208,7 +211,7 @@ impl Net {
         self.now = self.now.max(until);
     }
 
-    pub(crate) fn run_for(&mut self, time: Duration) {
+    pub fn run_for(&mut self, time: Duration) {
         self.run_until(self.now + time);
     }
 
@@ -356,7 +359,7 @@ impl Net {
 }
 
 /// The view of one host.
-pub(crate) struct FakeIo<'a> {
+pub struct FakeIo<'a> {
     net: &'a mut Net,
     host: usize,
 }

@@ -19,5 +19,5 @@ pub mod iperf;
 
 pub use bundle::{APPS_MAX, Bundle};
 
-#[cfg(test)]
-mod fake;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod fuzz;
 mod hygiene;
 mod rfc;
 
@@ -20,13 +21,16 @@ usage: cargo xtask TASK
   engine    build and test without DPDK, for work on the engine
   knobs     write docs/knobs.md from the knob table
   rfc       write docs/rfc/STATUS.md from the claims and the citations in the code
+  fuzz TARGET [--seconds N]   search with libFuzzer (60 s); --list says which targets there are,
+            --minimize TARGET shrinks the committed corpus to what adds coverage
   bench     run scripts/bench (needs root)
   ci        check, test, engine: what .ci/run does
 ";
 
 fn main() -> ExitCode {
-    let task = std::env::args().nth(1).unwrap_or_default();
-    match run_task(&task) {
+    let mut args = std::env::args().skip(1);
+    let task = args.next().unwrap_or_default();
+    match run_task(&task, &args.collect::<Vec<_>>()) {
         Ok(()) => ExitCode::SUCCESS,
         // The chain of reasons, and no backtrace: the task failed, not this program.
         Err(e) => {
@@ -36,8 +40,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_task(task: &str) -> Result<()> {
+fn run_task(task: &str, args: &[String]) -> Result<()> {
     std::env::set_current_dir(root())?;
+    if task == "fuzz" {
+        return fuzz::task(args);
+    }
+    if let Some(extra) = args.first() {
+        bail!("{task} takes no \"{extra}\"\n\n{HELP}");
+    }
     match task {
         "check" => check(),
         "lint" => lint(),

@@ -116,12 +116,12 @@ impl std::error::Error for Failure {}
 
 /// Whether a turn leaves it open if something would wait for ever, so that the connections have to
 /// be looked at.
-pub(crate) fn is_suspect(turn: &Turn, table: [u32; 3]) -> bool {
+pub fn is_suspect(turn: &Turn, table: [u32; 3]) -> bool {
     !turn.pending && turn.next_deadline.is_none() && table[0] + table[1] > 0
 }
 
 /// The first connection that has work of its own but, since its host has no deadline, no timer.
-pub(crate) fn stuck_connection(snapshot: &Snapshot) -> Option<String> {
+pub fn stuck_connection(snapshot: &Snapshot) -> Option<String> {
     let row = snapshot.connections.iter().find(|row| match row.state {
         State::SynSent | State::SynReceived => true,
         State::Closed | State::Listen => false,
