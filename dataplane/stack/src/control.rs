@@ -137,7 +137,7 @@ impl<D: Device> Core<D> {
         let Some(conn) = self.conns.at_mut(slot) else { return };
         conn.phase = Phase::Drained(reason);
         conn.pending.closed = None;
-        self.storage.clear_sent(&mut conn.send);
+        conn.send.clear(&mut self.storage);
     }
 
     pub(crate) fn table(&self) -> [u32; 3] {

@@ -53,6 +53,10 @@ pub(crate) trait Payload<F> {
     fn pieces<'a>(&'a self, seq: SeqNum, len: usize) -> impl Iterator<Item = Piece<'a, F>>
     where
         F: 'a;
+
+    /// The buffer that holds the `len` bytes from `seq` on and no others, with their partial sum, if
+    /// there is one.
+    fn whole(&mut self, seq: SeqNum, len: usize) -> Option<(&mut F, u32)>;
 }
 
 /// Segments without payload.
@@ -65,6 +69,10 @@ impl<F> Payload<F> for NoPayload {
     {
         core::iter::empty()
     }
+
+    fn whole(&mut self, _seq: SeqNum, _len: usize) -> Option<(&mut F, u32)> {
+        None
+    }
 }
 
 /// The headers of a plan as they are on its segments, but for what differs between them.
@@ -74,8 +82,12 @@ pub(crate) struct Template {
     l4: usize,
     len: usize,
     ipv6: bool,
-    /// Pseudo header without the length.
+    /// Partial sum of the IPv4 header, total length and checksum being zero.
+    l3_sum: u32,
+    /// Partial sum of the pseudo header without the length.
     pseudo: u32,
+    /// Partial sum of the TCP header, sequence number, flags and checksum being zero.
+    l4_sum: u32,
     flags: TcpFlags,
 }
 
@@ -97,7 +109,7 @@ impl Template {
                     // RFC 6864: what is never fragmented needs no identification.
                     ident: 0,
                     dont_fragment: true,
-                    total_len: ipv4::HEADER_LEN as u16,
+                    total_len: 0,
                 };
                 let len = ipv4::emit(&mut bytes[l3..], &fields, HeaderChecksum::Offload);
                 (len, checksum::pseudo_v4(local, remote, protocol::TCP, 0))
@@ -136,7 +148,9 @@ impl Template {
             },
         };
         let len = l4 + wire::tcp::emit(&mut bytes[l4..], &fields);
-        Self { bytes, l3, l4, len, ipv6, pseudo, flags: plan.flags }
+        let l3_sum = checksum::sum(&bytes[l3..l4], 0);
+        let l4_sum = checksum::sum(&bytes[l4..len], 0);
+        Self { bytes, l3, l4, len, ipv6, l3_sum, pseudo, l4_sum, flags: plan.flags }
     }
 
     fn header_len(&self) -> usize {
@@ -156,7 +170,7 @@ impl Template {
             let total = (ipv4::HEADER_LEN + l4_len) as u16;
             network[2..4].copy_from_slice(&total.to_be_bytes());
             if !port.offloads.tx_ip_checksum {
-                let sum = checksum::of(network);
+                let sum = !checksum::fold(self.l3_sum + u32::from(total));
                 network[10..12].copy_from_slice(&sum.to_be_bytes());
             }
         }
@@ -167,7 +181,11 @@ impl Template {
         let length = if part.segment.is_some() { 0 } else { l4_len as u32 };
         let pseudo = self.pseudo + (length & 0xffff) + (length >> 16);
         let field = match payload_sum {
-            Some(sum) => checksum::finish(pseudo, transport, sum),
+            Some(sum) => {
+                let seq = part.seq.get();
+                let header = self.l4_sum + u32::from(part.flags.bits());
+                !checksum::fold(pseudo + header + (seq >> 16) + (seq & 0xffff) + sum)
+            }
             None => checksum::fold(pseudo),
         };
         wire::tcp::set_checksum(transport, field);
@@ -252,7 +270,7 @@ impl<D: Device> Port<D> {
         &mut self,
         template: &Template,
         plan: &Plan,
-        payload: &P,
+        payload: &mut P,
         mut send: impl FnMut(&mut Self, D::Frame),
     ) -> u32 {
         let total = plan.segs();
@@ -316,13 +334,15 @@ impl<D: Device> Port<D> {
         &mut self,
         template: &Template,
         part: &Part,
-        payload: &P,
+        payload: &mut P,
     ) -> Option<D::Frame> {
         let caps = *self.device.capabilities();
         let whole = template.header_len() + part.len;
         let mut frame = if whole <= caps.header_room as usize && part.segment.is_none() {
             let frame = self.device.alloc()?;
             self.flat_frame(frame, template, part, payload, &caps)?
+        } else if let Some(frame) = self.prefixed_frame(template, part, payload, &caps) {
+            frame
         } else {
             let mut pieces = ArrayVec::<_, PIECES_MAX>::new();
             let all = payload.pieces(part.seq, part.len);
@@ -367,6 +387,24 @@ impl<D: Device> Port<D> {
         let sum = (!caps.offloads.tx_tcp_checksum).then(|| sum.sum());
         template.write(headers, part, sum, caps);
         Some(frame)
+    }
+
+    /// A reference to the payload's own buffer, with the headers written in front of it: the cheapest
+    /// frame there is. `None` where the bytes are not one buffer, or a driver still refers to it, as
+    /// when it is sent again soon: then the bytes in front may not be written.
+    fn prefixed_frame<P: Payload<D::Frame>>(
+        &mut self,
+        template: &Template,
+        part: &Part,
+        payload: &mut P,
+        caps: &Capabilities,
+    ) -> Option<D::Frame> {
+        let (whole, sum) = payload.whole(part.seq, part.len)?;
+        let headers = whole.push_front(template.header_len())?;
+        template.write(headers, part, (!caps.offloads.tx_tcp_checksum).then_some(sum), caps);
+        let frame = self.device.share(whole, 0, template.header_len() + part.len);
+        whole.trim_front(template.header_len());
+        frame
     }
 
     /// A header buffer and references to the payload where it is.

@@ -8,19 +8,18 @@
 //! INVARIANT: ranges out of order never overlap each other or what is in order; the records of what
 //! was sent are gapless from the oldest unacknowledged byte (or before) to the newest.
 
-use core::cell::Cell;
-
-use base::{Device, Frame};
+use base::Frame;
 use tcp::SeqNum;
 
-use crate::arena::{Arena, Ordered, OrderedArena, Place, Queue};
-use crate::egress::{Payload, Piece};
+use crate::arena::{Arena, Ordered, OrderedArena, Queue};
+
+mod sent;
+
+pub(crate) use sent::{AppendPlace, SendStore, Shortage};
 
 /// Received payloads up to this many bytes are copied behind the one before, if its buffer has room:
 /// a flood of tiny segments must not take a buffer each.
 const COMPACT_MAX: usize = 256;
-/// Bytes of a sent but unacknowledged buffer up to which further small writes are put behind.
-const APPEND_AFTER_SENT_MAX: usize = 512;
 /// Position that sequence numbers are counted from, far enough from zero for earlier ones.
 const ORIGIN: u64 = 1 << 40;
 /// Chunks of the receive arena beyond one for each buffer.
@@ -55,16 +54,7 @@ impl Positions {
 pub(crate) struct Storage<F> {
     received: Arena<F>,
     out_of_order: OrderedArena<F>,
-    sent: OrderedArena<Record<F>>,
-}
-
-/// A piece of the application's data: one buffer.
-struct Record<F> {
-    frame: F,
-    /// Partial sum of all bytes of `frame`.
-    sum: u32,
-    /// The record behind this one, so that a run of segments costs one search.
-    next: Option<Place>,
+    sent: OrderedArena<sent::Chunk<F>>,
 }
 
 /// Received bytes of one connection.
@@ -74,19 +64,6 @@ pub(crate) struct RecvStore {
     out_of_order: Ordered,
     at: Positions,
     readable: u32,
-}
-
-/// Sent and unsent bytes of one connection.
-#[derive(Default)]
-pub(crate) struct SendStore {
-    records: Ordered,
-    at: Positions,
-    /// Bytes that the last record still takes before the next cut between segments.
-    until_cut: u32,
-    /// The last record. INVARIANT: it is stored.
-    tail: Option<Place>,
-    /// The record that was looked at last: transmission goes on behind it. INVARIANT: it is stored.
-    cursor: Cell<Option<Place>>,
 }
 
 impl<F: Frame> Storage<F> {
@@ -109,13 +86,7 @@ impl<F: Frame> Storage<F> {
     /// Give back all buffers of a connection.
     pub(crate) fn clear(&mut self, recv: &mut RecvStore, send: &mut SendStore) {
         self.clear_received(recv);
-        self.clear_sent(send);
-    }
-
-    /// Give back what was to be sent: there is nobody left to send it to.
-    pub(crate) fn clear_sent(&mut self, send: &mut SendStore) {
-        self.sent.clear(&mut send.records);
-        (send.tail, send.cursor) = (None, Cell::new(None));
+        send.clear(self);
     }
 
     /// Give back what was received: nobody will read it.
@@ -246,213 +217,6 @@ fn copied_behind<F: Frame>(last: &mut F, frame: &F) -> bool {
     let Some(room) = last.push_back(bytes.len()) else { return false };
     room.copy_from_slice(bytes);
     true
-}
-
-/// Why [`SendStore::append`] took less than all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shortage {
-    /// It took all.
-    None,
-    /// No buffer could be had.
-    Buffers,
-}
-
-impl SendStore {
-    /// The first byte that will be sent.
-    pub(crate) fn start(&mut self, seq: SeqNum) {
-        self.at = Positions { seq, key: ORIGIN };
-    }
-
-    /// Copy `data` behind what is stored, whose end is `write_seq`. `mss`: where to cut;
-    /// `all_sent`: nothing stored waits for its first transmission. `may_take` is asked before
-    /// each new buffer. Returns how many bytes were taken.
-    pub(crate) fn append<D: Device>(
-        &mut self,
-        storage: &mut Storage<D::Frame>,
-        device: &mut D,
-        place: AppendPlace,
-        mut data: &[u8],
-        mut may_take: impl FnMut() -> bool,
-    ) -> (usize, Shortage) {
-        let AppendPlace { write_seq, mss, all_sent } = place;
-        let total = data.len();
-        let room = device.capabilities().payload_room;
-        let mut key = self.at.of(write_seq);
-        let mut tail = storage.sent.last(&self.records).map(|(k, record)| (k, record.frame.len()));
-        if all_sent {
-            // The next segment begins here, whatever was sent before. A large write gets a buffer of
-            // its own, so that its checksum can be used; small ones share.
-            self.until_cut = segment_cut(mss, room);
-            if tail.is_some_and(|(_, len)| len > APPEND_AFTER_SENT_MAX || total > COMPACT_MAX) {
-                tail = None;
-            }
-        }
-        while !data.is_empty() {
-            if self.until_cut == 0 {
-                self.until_cut = segment_cut(mss, room);
-                tail = None;
-            }
-            let last = tail.and_then(|(k, _)| storage.sent.get_mut(&self.records, k));
-            let count = match last {
-                Some(record) if record.frame.tailroom() > 0 => {
-                    let count = record.extend(data, self.until_cut as usize);
-                    if count == 0 {
-                        tail = None;
-                        continue;
-                    }
-                    count
-                }
-                _ => {
-                    let Some(frame) = may_take().then(|| device.payload_alloc()).flatten() else {
-                        return (total - data.len(), Shortage::Buffers);
-                    };
-                    let mut record = Record { frame, sum: 0, next: None };
-                    let count = record.extend(data, self.until_cut as usize);
-                    if count == 0 {
-                        return (total - data.len(), Shortage::Buffers);
-                    }
-                    let Ok(place) = storage.sent.insert(&mut self.records, key, record) else {
-                        return (total - data.len(), Shortage::Buffers);
-                    };
-                    if let Some(before) = self.tail.replace(place)
-                        && let Some(before) = storage.sent.at_place_mut(before)
-                    {
-                        before.next = Some(place);
-                    }
-                    tail = Some((key, count));
-                    count
-                }
-            };
-            data = data.get(count..).unwrap_or(&[]);
-            key += count as u64;
-            self.until_cut -= count as u32;
-        }
-        (total, Shortage::None)
-    }
-
-    /// Give back the buffers whose last byte is before `snd_una`.
-    pub(crate) fn release<F: Frame>(&mut self, storage: &mut Storage<F>, snd_una: SeqNum) {
-        let end = self.at.of(snd_una);
-        while let Some((key, record)) = storage.sent.first(&self.records)
-            && key + record.frame.len() as u64 <= end
-        {
-            // Places outlive what was there, so nobody may remember this one.
-            if self
-                .cursor
-                .get()
-                .and_then(|p| storage.sent.at_place(p))
-                .is_some_and(|(k, _)| k <= key)
-            {
-                self.cursor.set(None);
-            }
-            storage.sent.pop_first(&mut self.records);
-            if self.records.is_empty() {
-                self.tail = None;
-            }
-        }
-        self.at.advance(snd_una);
-    }
-
-    /// What is stored, for the transmit path.
-    pub(crate) const fn view<'a, F>(&'a self, storage: &'a Storage<F>) -> SendView<'a, F> {
-        SendView { storage, store: self }
-    }
-}
-
-/// Where [`SendStore::append`] puts its data.
-#[derive(Clone, Copy)]
-pub(crate) struct AppendPlace {
-    /// Sequence number of the first byte.
-    pub(crate) write_seq: SeqNum,
-    /// Payload of a segment at present; at least one.
-    pub(crate) mss: u32,
-    /// Nothing stored waits for its first transmission.
-    pub(crate) all_sent: bool,
-}
-
-/// Bytes until the next cut: one segment, or as many whole ones as fit a buffer.
-const fn segment_cut(mss: u32, room: u32) -> u32 {
-    if mss == 0 {
-        1
-    } else if mss * 2 <= room {
-        room / mss * mss
-    } else {
-        mss
-    }
-}
-
-impl<F: Frame> Record<F> {
-    /// Copy from `data` up to `limit` bytes and the end of the buffer. Returns how many.
-    fn extend(&mut self, data: &[u8], limit: usize) -> usize {
-        let count = data.len().min(limit).min(self.frame.tailroom());
-        let before = self.frame.len();
-        let (Some(room), Some(bytes)) = (self.frame.push_back(count), data.get(..count)) else {
-            return 0;
-        };
-        let sum = accel::copy_and_checksum(room, bytes);
-        self.sum = accel::combine(self.sum, before, sum);
-        count
-    }
-}
-
-/// See [`SendStore::view`].
-pub(crate) struct SendView<'a, F> {
-    storage: &'a Storage<F>,
-    store: &'a SendStore,
-}
-
-impl<F: Frame> SendView<'_, F> {
-    /// The record that begins at or before `at`: the one looked at last, the one behind it, or a
-    /// search.
-    fn record_at(&self, at: u64) -> Option<(u64, &Record<F>)> {
-        let (sent, cursor) = (&self.storage.sent, &self.store.cursor);
-        let holds = |place: Place| {
-            let (key, record) = sent.at_place(place)?;
-            let inside = (key..key + record.frame.len() as u64).contains(&at);
-            Some((inside, record.next))
-        };
-        let mut place = cursor.get();
-        for _ in 0..2 {
-            let Some(candidate) = place else { break };
-            match holds(candidate) {
-                Some((true, _)) => {
-                    cursor.set(Some(candidate));
-                    return sent.at_place(candidate);
-                }
-                Some((false, next)) => place = next,
-                None => break,
-            }
-        }
-        let found = sent.place_at_or_before(&self.store.records, at);
-        cursor.set(found);
-        sent.at_place(found?)
-    }
-}
-
-impl<F: Frame> Payload<F> for SendView<'_, F> {
-    fn pieces<'a>(&'a self, seq: SeqNum, len: usize) -> impl Iterator<Item = Piece<'a, F>>
-    where
-        F: 'a,
-    {
-        let mut at = self.store.at.of(seq);
-        let end = at + len as u64;
-        // One search for each piece, and none to find that there are no more.
-        core::iter::from_fn(move || {
-            if at >= end {
-                return None;
-            }
-            let (key, record) = self.record_at(at)?;
-            let whole = record.frame.len() as u64;
-            let (from, to) = (at - key, (end - key).min(whole));
-            if from >= to {
-                return None;
-            }
-            at = key + to;
-            let sum = (from == 0 && to == whole).then_some(record.sum);
-            let (offset, len) = (from as usize, (to - from) as usize);
-            Some(Piece { frame: &record.frame, offset, len, sum })
-        })
-    }
 }
 
 #[cfg(test)]

@@ -123,9 +123,9 @@ impl<D: Device> Core<D> {
             Destination::Parked(_) => Mac::ZERO,
         };
         let template = Template::new(*mac, to, &conn.key, plan, env.params().ttl);
-        let view = conn.send.view(storage);
+        let mut view = conn.send.view(storage);
         let ipv6 = conn.key.is_ipv6();
-        let segs = port.emit(&template, plan, &view, |port, frame| {
+        let segs = port.emit(&template, plan, &mut view, |port, frame| {
             match ipv6 {
                 true => env.counters.ip6_out_requests += 1,
                 false => env.counters.ip_out_requests += 1,
@@ -190,7 +190,7 @@ impl<D: Device> Core<D> {
         }
         self.resets_left -= 1;
         let template = Template::new(self.mac, to, key, plan, self.env.params().ttl);
-        let made = self.port.emit(&template, plan, &NoPayload, |port, frame| port.push(frame));
+        let made = self.port.emit(&template, plan, &mut NoPayload, |port, frame| port.push(frame));
         if made > 0 {
             if key.is_ipv6() {
                 self.env.counters.ip6_out_requests += 1;

@@ -115,8 +115,19 @@ impl<T> OrderedArena<T> {
     }
 
     /// As [`OrderedArena::at_place`].
-    pub fn at_place_mut(&mut self, place: Place) -> Option<&mut T> {
-        self.nodes.get_mut(place.0 as usize)?.value.as_mut()
+    pub fn at_place_mut(&mut self, place: Place) -> Option<(u64, &mut T)> {
+        let node = self.nodes.get_mut(place.0 as usize)?;
+        Some((node.key, node.value.as_mut()?))
+    }
+
+    /// The place of the item with the smallest key.
+    pub fn first_place(&self, set: &Ordered) -> Option<Place> {
+        let (mut first, mut index) = (None, set.root);
+        while let Some(node) = self.node(index) {
+            first = Some(Place(index));
+            index = node.left;
+        }
+        first
     }
 
     /// The item with this key.

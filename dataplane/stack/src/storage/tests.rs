@@ -2,9 +2,10 @@ use std::vec;
 use std::vec::Vec;
 
 use base::mem::{MemConfig, MemDevice, MemFrame};
-use base::{Random, SeededRandom};
+use base::{Device, Random, SeededRandom};
 
 use super::*;
+use crate::egress::Payload;
 
 fn device() -> MemDevice {
     MemDevice::detached(&MemConfig::default())
@@ -19,7 +20,7 @@ fn filled(device: &mut MemDevice, bytes: &[u8]) -> MemFrame {
 /// The bytes of a range, and whether it is one buffer whose sum is known.
 fn look(
     store: &SendStore,
-    storage: &Storage<MemFrame>,
+    storage: &mut Storage<MemFrame>,
     seq: SeqNum,
     len: usize,
 ) -> (Vec<u8>, bool) {
@@ -55,7 +56,7 @@ fn bulk_data_are_cut_where_segments_will_be() {
         }
         for (i, part) in data.chunks(mss as usize).enumerate() {
             let seq = start.add(i as u32 * mss);
-            let (bytes, whole) = look(&store, &storage, seq, part.len());
+            let (bytes, whole) = look(&store, &mut storage, seq, part.len());
             assert!(bytes == part);
             assert!(whole || mss < 1024, "segment {i} of {mss} is no whole buffer");
         }
@@ -77,13 +78,13 @@ fn small_writes_share_a_buffer_even_when_sent_one_by_one() {
         let data = [i; 64];
         let (taken, _) = store.append(&mut storage, &mut device, place, &data, || true);
         assert_eq!(taken, 64);
-        assert_eq!(look(&store, &storage, at, 64).0, data);
+        assert_eq!(look(&store, &mut storage, at, 64).0, data);
         at = at.add(64);
     }
     assert_eq!(device.buffers().total - device.buffers().free, 1);
     // A buffer that a driver still refers to is not written any more.
     let shared = {
-        let view = store.view(&storage);
+        let view = store.view(&mut storage);
         let piece = view.pieces(SeqNum::new(5), 64).next().unwrap();
         device.share(piece.frame, 0, 64).unwrap()
     };
@@ -91,7 +92,7 @@ fn small_writes_share_a_buffer_even_when_sent_one_by_one() {
     store.append(&mut storage, &mut device, place, &[9; 64], || true);
     assert_eq!(device.buffers().total - device.buffers().free, 2);
     drop(shared);
-    storage.clear_sent(&mut store);
+    store.clear(&mut storage);
 }
 
 #[test]
@@ -119,10 +120,10 @@ fn any_writes_and_any_ranges_agree_with_a_flat_buffer() {
             }
             let from = acked + random.below((flat.len() - acked) as u32 + 1) as usize;
             let len = random.below((flat.len() - from) as u32 + 1) as usize;
-            let (bytes, _) = look(&store, &storage, start.add(from as u32), len);
+            let (bytes, _) = look(&store, &mut storage, start.add(from as u32), len);
             assert!(bytes == flat[from..from + len]);
         }
-        storage.clear_sent(&mut store);
+        store.clear(&mut storage);
         assert_eq!(device.buffers().free, device.buffers().total);
     }
 }
@@ -140,7 +141,7 @@ fn nothing_is_taken_without_buffers() {
         allowed >= 0
     });
     assert_eq!(result, (2 * 1448, Shortage::Buffers));
-    storage.clear_sent(&mut store);
+    store.clear(&mut storage);
 }
 
 #[test]
