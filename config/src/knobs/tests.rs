@@ -52,6 +52,7 @@ fn the_profiles_differ_in_the_documented_rows_only() {
     assert_eq!(
         differ,
         [
+            "net.ipv4.tcp_notsent_lowat",
             "net.ipv4.tcp_mtu_probing",
             "millrace.mtu_search",
             "millrace.mtu_start",

@@ -1,7 +1,7 @@
 //! Sending.
 
 use super::{I32_MAX, I32_MIN, U32_MAX, to_u16, to_u32};
-use crate::knobs::{Knob, TextForm, Unit, Value};
+use crate::knobs::{Knob, Preset, TextForm, Unit, Value};
 use tcp::params::CongestionAlgorithm;
 
 /// The names that exist, from the engine's own list.
@@ -32,9 +32,10 @@ pub(super) const ROWS: &[Knob] = &[
         .new_connections()
         .active(|p, v| p.tcp.wmem_max = to_u32(v.int()), |p| Value::Int(p.tcp.wmem_max.into())),
     Knob::int("net.ipv4.tcp_notsent_lowat", 0, U32_MAX, U32_MAX, Unit::Bytes,
-        "A connection with more unsent bytes than this is not writable. The default never holds back. \
-         Low values keep data fresh in the application (HTTP/2 priorities); very low ones leave \
-         the sender idle between wake-ups.")
+        "A connection with more unsent bytes than this is not writable. 128 KiB is still in the core's \
+         cache when it is sent, and keeps data fresh in the application; Linux never holds back. Very \
+         low values leave the sender idle between wake-ups.")
+        .millrace(Preset::Int(131_072))
         .new_connections()
         .active(|p, v| p.tcp.notsent_lowat = to_u32(v.int()),
             |p| Value::Int(p.tcp.notsent_lowat.into())),
