@@ -52,11 +52,11 @@ fn the_profiles_differ_in_the_documented_rows_only() {
     assert_eq!(
         differ,
         [
-            "net.ipv4.tcp_notsent_lowat",
             "net.ipv4.tcp_mtu_probing",
             "millrace.mtu_search",
             "millrace.mtu_start",
             "millrace.mtu_blackhole_rtos",
+            "net.ipv4.tcp_notsent_lowat",
             "millrace.rehash_policy",
             "net.ipv4.tcp_tw_reuse",
         ]
