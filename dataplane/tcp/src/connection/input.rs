@@ -181,9 +181,10 @@ impl Connection {
             cx.counters.pure_acks += 1;
         }
         self.process_ack(cx, seg, wnd);
-        if matches!(self.hot.state, State::Closed | State::TimeWait) {
+        if self.hot.state == State::Closed {
             return Disposition::Done;
         }
+        // Also when that was the end of CLOSING: a FIN that comes again with it wants its answer.
         self.take_text(cx, seg)
     }
 

@@ -25,18 +25,17 @@ impl Connection {
         if end.at_or_before(hot.rcv_nxt) {
             self.note_duplicate(cx, seg.seq, end);
             self.hot.flags.set(Flags::ACK_NOW);
-            return if seg.len == 0 {
-                Disposition::Done
-            } else {
-                Disposition::Drop(DropReason::TcpOldData)
-            };
+            return Disposition::Drop(DropReason::TcpOldData);
         }
         if hot.flags.has(Flags::FIN_TAKEN) {
             // RFC 9293: should not occur, since a FIN has been received. Ignore.
             return Disposition::Drop(DropReason::TcpIgnored);
         }
-        if hot.flags.has(Flags::DISCARD) && seg.len > 0 {
-            // Nobody will ever read this: RFC 9293 section 3.6.1, RFC 2525 section 2.17.
+        let text_end = seg.seq.add(seg.len);
+        let brings_text = seg.len > 0 && text_end.after(hot.rcv_nxt) && seg.seq.before(hot.rcv_adv);
+        if hot.flags.has(Flags::DISCARD) && brings_text {
+            // Nobody will ever read this: RFC 9293 section 3.6.1, RFC 2525 section 2.17. Text that
+            // was read before, or lies beyond the window, loses nothing.
             cx.counters.abort_on_data += 1;
             self.reset(cx, CloseReason::Aborted);
             return Disposition::Drop(DropReason::DataAfterClose);
@@ -114,11 +113,7 @@ impl Connection {
                     self.attach(cx).dsack = Some((start, range_end));
                 }
                 self.owe_duplicate_ack(seg);
-                if seg.len == 0 {
-                    Disposition::Done
-                } else {
-                    Disposition::Drop(DropReason::TcpOldData)
-                }
+                Disposition::Drop(DropReason::TcpOldData)
             }
             Inserted::Full => {
                 cx.counters.ofo_drop += 1;
