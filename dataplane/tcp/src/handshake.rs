@@ -274,6 +274,9 @@ impl Handshake {
                 return Step::Continue;
             }
             if self.active {
+                if let Some(drop) = self.check_timestamp(cx, seg) {
+                    return drop;
+                }
                 // RFC 9293 figure 8: the SYN-ACKs of a simultaneous open cross. This one begins one
                 // before the window, but its SYN is not news.
                 return self.on_ack(cx, seg, accept_room);
@@ -284,23 +287,24 @@ impl Handshake {
         {
             return drop;
         }
-        // First, the sequence number.
-        if !self.is_acceptable(seg) {
-            if !flags.rst() {
-                self.owe_ack(cx);
-                return Step::Drop(DropReason::TcpOutOfWindow);
-            }
-            return Step::Drop(DropReason::TcpRstIgnored);
-        }
-        // Second, the RST bit; RFC 5961 section 3.2: only the exact number is believed.
+        // The RST bit; RFC 5961 section 3.2: only the exact number is believed, and what counts is the
+        // number of the reset alone, whatever it carries.
         if flags.rst() {
             if seg.seq != self.rcv_nxt() {
+                if !self.window().is_some_and(|window| window.contains(seg.seq)) {
+                    return Step::Drop(DropReason::TcpRstIgnored);
+                }
                 self.owe_challenge(cx);
                 return Step::Drop(DropReason::TcpRstChallenged);
             }
             cx.counters.embryonic_rsts += 1;
             let reason = if self.active { CloseReason::Refused } else { CloseReason::ResetByPeer };
             return self.fail(cx, reason);
+        }
+        // The sequence number.
+        if !self.is_acceptable(seg) {
+            self.owe_ack(cx);
+            return Step::Drop(DropReason::TcpOutOfWindow);
         }
         // Fourth, the SYN bit: a passive open returns to LISTEN, where the peer's next SYN finds an
         // empty place; an active one challenges, RFC 5961 section 4.2.
@@ -384,7 +388,8 @@ impl Handshake {
             return None;
         }
         match seg.options.timestamps {
-            None if seg.flags.syn() => None,
+            // A peer that has begun anew may not use them; what continues a handshake does.
+            None if seg.flags.syn() && !seg.flags.ack() => None,
             None => Some(Step::Drop(DropReason::TcpTimestampMissing)),
             Some((ts_val, _)) if ts_before(ts_val, self.ts_recent) => {
                 cx.counters.paws_estab += 1;
@@ -402,9 +407,14 @@ impl Handshake {
         if seg.seq == nxt {
             return true;
         }
-        let Some(window) = SeqRange::with_len(nxt, u32::from(self.rcv_wnd)) else { return false };
+        let Some(window) = self.window() else { return false };
         let len = seg.seq_len();
         window.contains(seg.seq) || len > 0 && window.contains(seg.seq.add(len - 1))
+    }
+
+    /// What we offered.
+    fn window(&self) -> Option<SeqRange> {
+        SeqRange::with_len(self.rcv_nxt(), u32::from(self.rcv_wnd))
     }
 
     /// Everything that the connection needs to know; `seg` acknowledges our SYN.
