@@ -124,6 +124,10 @@ impl TimeWait {
         if let Some((ts_val, _)) = seg.options.timestamps
             && self.timestamps
             && seg.seq.at_or_before(self.rcv_nxt)
+            // RFC 7323 section 5.3: not from a segment that is old altogether, or anybody could put
+            // the peer's clock forward and keep its next connection out.
+            && seg.end_seq().at_or_after(self.rcv_nxt)
+            && !flags.syn()
         {
             self.ts_recent = ts_val;
             self.ts_recent_at = cx.now;
