@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use base::{ConnId, Device, SeededRandom, WorkerId};
 use stack::{
-    App, AppEvent, ChecksumPolicy, Io, Limits, LocalAddress, Stack, StackConfig, StackParams,
+    App, AppEvent, ChecksumPolicy, Io, Limits, LocalAddress, PortSetup, Stack, StackConfig,
+    StackParams,
 };
 use tcp::ConnOptions;
 
@@ -55,7 +56,7 @@ impl<D: Device> Ours<D> {
             };
             let config = config(number, setup);
             let random = SeededRandom::new(u64::from(number) + 1);
-            Stack::new(config, Arc::clone(&params), device, random, Box::new(app))
+            Stack::new(config, Arc::clone(&params), vec![device], random, Box::new(app))
         };
         let stacks = [side(0, a), side(1, b)];
         Self { stacks, begun: Instant::now(), seen }
@@ -70,11 +71,17 @@ fn config(side: u8, setup: &Setup) -> StackConfig {
     StackConfig {
         worker: WorkerId(0),
         workers: 1,
-        addresses: vec![LocalAddress { addr: address(side), prefix: 24 }],
-        gateway4: None,
-        gateway6: None,
-        mtu: setup.mtu,
-        rx_checksum: if setup.checksums { ChecksumPolicy::Verify } else { ChecksumPolicy::Trust },
+        ports: vec![PortSetup {
+            addresses: vec![LocalAddress { addr: address(side), prefix: 24 }],
+            gateway4: None,
+            gateway6: None,
+            mtu: setup.mtu,
+            rx_checksum: if setup.checksums {
+                ChecksumPolicy::Verify
+            } else {
+                ChecksumPolicy::Trust
+            },
+        }],
         limits: Limits { connections: 16, time_wait: 16, ..Limits::default() },
         stop_limit: Duration::from_secs(1),
     }

@@ -44,7 +44,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use base::WorkerId;
-use stack::{ChecksumPolicy, Limits, LocalAddress, StackConfig};
+use stack::{ChecksumPolicy, Limits, LocalAddress, PortSetup, StackConfig};
 
 pub use apps::{AppConfig, AppKind};
 pub use device::{DeviceSpec, PciAddress, Vdev};
@@ -221,11 +221,13 @@ impl Startup {
         Some(StackConfig {
             worker: WorkerId(worker.queue),
             workers: port.queues,
-            addresses: port.addresses.clone(),
-            gateway4: port.gateway4,
-            gateway6: port.gateway6,
-            mtu: port.mtu,
-            rx_checksum: port.rx_checksum,
+            ports: vec![PortSetup {
+                addresses: port.addresses.clone(),
+                gateway4: port.gateway4,
+                gateway6: port.gateway6,
+                mtu: port.mtu,
+                rx_checksum: port.rx_checksum,
+            }],
             limits: self.limits,
             stop_limit: self.dataplane.stop_limit,
         })

@@ -55,8 +55,8 @@ fn a_short_file_gets_defaults() {
     assert_eq!(s.workers, [Worker { core: 3, port: 0, queue: 0 }]);
     assert_eq!((s.apps.len(), s.warnings.len()), (0, 0));
     let stack = s.stack_config(0).unwrap();
-    assert_eq!((stack.worker, stack.workers, stack.mtu), (WorkerId(0), 1, 1500));
-    assert_eq!(stack.addresses, s.ports[0].addresses);
+    assert_eq!((stack.worker, stack.workers, stack.ports[0].mtu), (WorkerId(0), 1, 1500));
+    assert_eq!(stack.ports[0].addresses, s.ports[0].addresses);
     assert!(s.stack_config(1).is_none());
 }
 
@@ -121,7 +121,7 @@ fn a_full_file_is_understood() {
     let second = s.stack_config(1).unwrap();
     assert_eq!((second.worker, second.workers), (WorkerId(1), 2));
     let third = s.stack_config(2).unwrap();
-    assert_eq!((third.worker, third.workers, third.gateway6), (WorkerId(0), 1, None));
+    assert_eq!((third.worker, third.workers, third.ports[0].gateway6), (WorkerId(0), 1, None));
     assert_eq!(
         s.limits,
         Limits {
@@ -778,7 +778,7 @@ proptest! {
                 for index in 0..startup.workers.len() {
                     let stack = startup.stack_config(index).unwrap();
                     prop_assert!(stack.worker.0 < stack.workers);
-                    prop_assert!(!stack.addresses.is_empty());
+                    prop_assert!(!stack.ports[0].addresses.is_empty());
                 }
             }
             Err(error) => {

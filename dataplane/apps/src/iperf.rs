@@ -360,7 +360,7 @@ fn ring(
 ) -> Outcome {
     use base::WorkerId;
     use runtime::{Dataplane, Options, WorkerSetup};
-    use stack::{LocalAddress, StackConfig};
+    use stack::{LocalAddress, PortSetup, StackConfig};
 
     let (server_address, client_address) = if args.version6 {
         (
@@ -404,11 +404,13 @@ fn ring(
     let stack_config = |worker: u16, addr: IpAddr| StackConfig {
         worker: WorkerId(worker),
         workers: 1,
-        addresses: vec![LocalAddress { addr, prefix: if addr.is_ipv4() { 24 } else { 64 } }],
-        gateway4: None,
-        gateway6: None,
-        mtu,
-        rx_checksum: stack::ChecksumPolicy::Verify,
+        ports: vec![PortSetup {
+            addresses: vec![LocalAddress { addr, prefix: if addr.is_ipv4() { 24 } else { 64 } }],
+            gateway4: None,
+            gateway6: None,
+            mtu,
+            rx_checksum: stack::ChecksumPolicy::Verify,
+        }],
         limits: stack::Limits::default(),
         stop_limit: Duration::from_secs(2),
     };

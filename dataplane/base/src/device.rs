@@ -3,6 +3,10 @@
 //! A device is one receive queue and one transmit queue, owned by one worker. A frame is *owned*:
 //! dropping it returns its buffers to their pool, so "no leaks" means "the pool is full again".
 //!
+//! A worker may own devices of several ports. They share its buffers: a frame that came in by one, or
+//! was allocated from one, may be sent by another; [`Device::buffers`] says the same of all; and the
+//! rooms of their buffers agree.
+//!
 //! A frame is a chain of one or more segments. What is transmitted is a header buffer chained to
 //! references ([`Device::share`]) to ranges of payload buffers. A buffer that is referenced more
 //! than once is read-only until the last other reference is gone; `net_ring` delivers the very same
@@ -203,7 +207,7 @@ pub trait Device {
     /// were taken.
     fn tx_burst(&mut self, frames: &mut VecDeque<Self::Frame>) -> usize;
 
-    /// State of the pool of received frames and payload. May cost a microsecond: ask now and then,
-    /// not per frame.
+    /// State of the pool of received frames and payload, which the devices of a worker share. May
+    /// cost a microsecond: ask now and then, not per frame.
     fn buffers(&self) -> Buffers;
 }

@@ -14,6 +14,19 @@ pub struct ConnId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub u16);
 
-/// A worker: one core, one queue pair.
+/// A worker: one core, and one queue pair of each port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(pub u16);
+
+/// A port of an instance, counted from zero in the order in which the ports are configured. A worker
+/// owns one queue pair of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u8);
+
+impl PortId {
+    /// The first port.
+    pub const FIRST: Self = Self(0);
+}
+
+/// Ports of an instance at most.
+pub const PORTS_MAX: usize = 8;

@@ -26,7 +26,7 @@ pub use device::{
 };
 pub use drop::DropReason;
 pub use flags::TcpFlags;
-pub use id::{ConnId, ListenerId, WorkerId};
+pub use id::{ConnId, ListenerId, PORTS_MAX, PortId, WorkerId};
 pub use random::{Random, SeededRandom};
 pub use rate::Rate;
 pub use time::{Clock, Instant};

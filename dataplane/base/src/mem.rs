@@ -49,7 +49,8 @@ impl Drop for FreeList {
     }
 }
 
-/// What is free. One per device; each segment in use holds on to the pool that it returns to.
+/// What is free. One per device or for all devices of a worker; each segment in use holds on to the
+/// pool that it returns to.
 #[derive(Default)]
 struct Pool {
     /// With a header buffer each.
@@ -388,6 +389,16 @@ impl MemDevice {
     pub fn pair(a: &MemConfig, b: &MemConfig) -> (Self, Self) {
         let (ab, ba) = (Queue::default(), Queue::default());
         (Self::with_queues(a, Rc::clone(&ba), Rc::clone(&ab)), Self::with_queues(b, ab, ba))
+    }
+
+    /// Use the buffers of `other` instead of its own, as devices of one worker do.
+    ///
+    /// # Panics
+    /// If the buffers of the two differ in size.
+    #[must_use]
+    pub fn sharing_buffers_of(self, other: &Self) -> Self {
+        assert_eq!(self.capabilities.payload_room, other.capabilities.payload_room);
+        Self { pool: Rc::clone(&other.pool), large_total: other.large_total, ..self }
     }
 
     fn with_queues(config: &MemConfig, rx: Queue, tx: Queue) -> Self {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use base::{Device, DropReason, WorkerId};
+use base::{Device, DropReason, PortId, WorkerId};
 use config::{Knobs, Source};
 use serde_json::{Map, Value, json};
 use stack::{Command, Message, Outgoing, Snapshot, StackCounters, StackParams};
@@ -351,7 +351,10 @@ impl Control {
                 self.code = self.code.max(code);
                 self.begin_stop();
             }
-            Outgoing::ChecksumTrap => (self.hooks.on_warning)(CHECKSUM_TRAP),
+            Outgoing::ChecksumTrap(port) => {
+                let name = port_name(&self.links, port).unwrap_or("the port");
+                (self.hooks.on_warning)(&checksum_trap(name));
+            }
             Outgoing::Stopped => self.workers[index].stopped = true,
         }
     }
@@ -505,8 +508,12 @@ impl Control {
         match &p.kind {
             PendingKind::Params { result, .. } => result.clone(),
             PendingKind::Ss => {
+                let links = &self.links;
                 let rows = snapshots.iter().enumerate().flat_map(|(worker, s)| {
-                    s.connections.iter().map(move |row| crate::rows::connection(worker, row))
+                    s.connections.iter().map(move |row| {
+                        let port = row.port.and_then(|port| port_name(links, port));
+                        crate::rows::connection(worker, port, row)
+                    })
                 });
                 Value::Array(rows.collect())
             }
@@ -579,9 +586,17 @@ fn counters(snapshots: &[&Snapshot]) -> Map<String, Value> {
     all
 }
 
-/// Said once, when wrong TCP checksums come in a burst without a right one among them.
-const CHECKSUM_TRAP: &str =
-    "all TCP checksums that arrive are wrong: the peer's interface probably leaves them to hardware
-that a virtual link does not have. On the peer's interface:
+/// The name of a port, as the list of links has it: both are in the order of the ports.
+fn port_name(links: &[LinkState], port: PortId) -> Option<&str> {
+    links.get(usize::from(port.0)).map(|link| link.name.as_str())
+}
+
+/// Said once of a port, when wrong TCP checksums come in a burst without a right one among them.
+fn checksum_trap(port: &str) -> String {
+    format!(
+        "all TCP checksums that arrive by {port} are wrong: the peer's interface probably leaves them to
+hardware that a virtual link does not have. On the peer's interface:
   ethtool -K IFACE tx off tso off gso off
-or believe the link: --rx-checksum trust (rx_checksum = \"trust\" in [[port]])";
+or believe the link: --rx-checksum trust (rx_checksum = \"trust\" in [[port]])"
+    )
+}

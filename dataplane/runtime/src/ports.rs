@@ -172,7 +172,7 @@ impl OpenPort {
         Box::new(move || {
             let registration = dpdk::thread::register(&eal).map_err(|e| e.report(false))?;
             let guard: Box<dyn Any> = Box::new(registration);
-            Ok(WorkerParts { device: queue, app: app(), guard })
+            Ok(WorkerParts { devices: vec![queue], app: app(), guard })
         })
     }
 }

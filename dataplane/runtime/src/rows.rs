@@ -32,7 +32,8 @@ fn end(addr: SocketAddr) -> String {
     }
 }
 
-pub(crate) fn connection(worker: usize, row: &ConnRow) -> Value {
+/// A connection of `worker`. `port`: the name of the one by which it sends.
+pub(crate) fn connection(worker: usize, port: Option<&str>, row: &ConnRow) -> Value {
     let mut v = json!({
         "state": state_word(row.state),
         "recv_q": row.recv_queue,
@@ -40,6 +41,7 @@ pub(crate) fn connection(worker: usize, row: &ConnRow) -> Value {
         "local": end(row.local),
         "peer": end(row.remote),
         "worker": worker,
+        "port": port,
     });
     if let Some(i) = &row.info {
         let us = |d: std::time::Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);

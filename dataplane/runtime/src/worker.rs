@@ -14,11 +14,11 @@ use crate::mailbox::{GoneOnDrop, Inbox, Shared};
 
 /// What a worker is made of, made on its own thread.
 pub struct WorkerParts<D> {
-    /// The queue pair.
-    pub device: D,
+    /// A queue pair of each port, in the order of the ports; they share their buffers.
+    pub devices: Vec<D>,
     /// The application.
     pub app: Box<dyn App>,
-    /// Lives as long as the thread and is dropped after the device: its registration with the device
+    /// Lives as long as the thread and is dropped after the devices: its registration with the device
     /// layer, say.
     pub guard: Box<dyn Any>,
 }
@@ -75,9 +75,9 @@ fn run<D: Device>(
         return Err(format!("cannot pin to core {core}: not in the set this process may use"));
     }
     // Declared before the stack, so that it is dropped after it.
-    let WorkerParts { device, app, guard: _guard } = (setup.make)()?;
+    let WorkerParts { devices, app, guard: _guard } = (setup.make)()?;
     let worker = setup.config.worker;
-    let mut stack = Stack::new(setup.config, params, device, seed_from_system()?, app);
+    let mut stack = Stack::new(setup.config, params, devices, seed_from_system()?, app);
     let mut idle = Idle::new(idle);
     let mut turns = 0u64;
 

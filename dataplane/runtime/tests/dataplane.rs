@@ -13,7 +13,7 @@ use runtime::protocol::Request;
 use runtime::{
     Dataplane, Hooks, IdlePolicy, LinkState, Options, Outcome, WorkerParts, WorkerSetup,
 };
-use stack::{App, AppEvent, ChecksumPolicy, Io, Limits, LocalAddress, StackConfig};
+use stack::{App, AppEvent, ChecksumPolicy, Io, Limits, LocalAddress, PortSetup, StackConfig};
 
 /// Publishes a word at the start, and ends the dataplane when its timer or a message says so.
 struct Probe {
@@ -40,11 +40,13 @@ fn config() -> StackConfig {
     StackConfig {
         worker: WorkerId(0),
         workers: 1,
-        addresses: vec![LocalAddress { addr: "10.0.0.2".parse().unwrap(), prefix: 24 }],
-        gateway4: None,
-        gateway6: None,
-        mtu: 1500,
-        rx_checksum: ChecksumPolicy::Verify,
+        ports: vec![PortSetup {
+            addresses: vec![LocalAddress { addr: "10.0.0.2".parse().unwrap(), prefix: 24 }],
+            gateway4: None,
+            gateway6: None,
+            mtu: 1500,
+            rx_checksum: ChecksumPolicy::Verify,
+        }],
         limits: Limits::default(),
         stop_limit: Duration::from_millis(200),
     }
@@ -77,7 +79,7 @@ fn start(
             make: Box::new(move || match refuse {
                 Some(why) => Err(why.to_owned()),
                 None => Ok(WorkerParts {
-                    device: MemDevice::detached(&MemConfig::default()),
+                    devices: vec![MemDevice::detached(&MemConfig::default())],
                     app: Box::new(Probe { exit_after }),
                     guard: Box::new(()),
                 }),
@@ -243,7 +245,7 @@ fn child_with_a_broken_worker() {
         config: config(),
         make: Box::new(|| {
             Ok(WorkerParts {
-                device: MemDevice::detached(&MemConfig::default()),
+                devices: vec![MemDevice::detached(&MemConfig::default())],
                 app: Box::new(Broken) as Box<dyn App>,
                 guard: Box::new(()),
             })

@@ -7,8 +7,8 @@ use base::mem::{MemConfig, MemDevice};
 use base::{Buffers, Device, Frame, Instant, Offloads, RX_BURST_FRAMES, SeededRandom, WorkerId};
 use config::{Knobs, Profile};
 use stack::{
-    App, ChecksumPolicy, Command, Limits, LocalAddress, Message, Outgoing, Snapshot, Stack,
-    StackConfig, StackParams, Turn,
+    App, ChecksumPolicy, Command, Limits, LocalAddress, Message, Outgoing, PortSetup, Snapshot,
+    Stack, StackConfig, StackParams, Turn,
 };
 
 use crate::nic;
@@ -112,11 +112,13 @@ impl Host {
         let stack_config = StackConfig {
             worker: WorkerId(0),
             workers: 1,
-            addresses: addresses.clone(),
-            gateway4: None,
-            gateway6: None,
-            mtu: config.mtu,
-            rx_checksum: ChecksumPolicy::Verify,
+            ports: vec![PortSetup {
+                addresses: addresses.clone(),
+                gateway4: None,
+                gateway6: None,
+                mtu: config.mtu,
+                rx_checksum: ChecksumPolicy::Verify,
+            }],
             limits: config.limits,
             stop_limit: core::time::Duration::from_secs(2),
         };
@@ -126,7 +128,7 @@ impl Host {
             name: config.name,
             addresses,
             mac,
-            stack: Stack::new(stack_config, params, device, random, app),
+            stack: Stack::new(stack_config, params, vec![device], random, app),
             offloads: config.offloads,
             inbox: VecDeque::new(),
             commands: VecDeque::new(),
@@ -243,7 +245,7 @@ impl Host {
                 Outgoing::ToWorker(..) | Outgoing::ParamsApplied(_) => {}
                 Outgoing::Snapshot(s) => *snapshot = Some(s),
                 Outgoing::Exit(code) => *exit = exit.or(Some(code)),
-                Outgoing::ChecksumTrap => *checksum_trap = true,
+                Outgoing::ChecksumTrap(_) => *checksum_trap = true,
                 Outgoing::Stopped => *stopped = true,
             }
             Ok(())

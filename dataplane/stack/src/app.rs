@@ -145,7 +145,8 @@ pub trait Io {
     /// Change what connections accepted from now on inherit.
     fn set_listener_options(&mut self, listener: ListenerId, options: &ConnOptions);
 
-    /// Open a connection, from `local_port` or a free one.
+    /// Open a connection, from `local_port` or a free one. The route decides on the port of the
+    /// instance that it uses; a scope (of a link-local address, above all) names one, counted from 1.
     fn connect(
         &mut self,
         remote: SocketAddr,

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-use base::{Buffers, DropReason, Instant, WorkerId};
+use base::{Buffers, DropReason, Instant, PortId, WorkerId};
 use tcp::{State, TcpCounters, TcpInfo};
 
 use crate::{Message, StackCounters, StackParams};
@@ -49,8 +49,8 @@ pub enum Outgoing {
     /// The application asks for the end of the dataplane, with an exit code.
     Exit(u8),
     /// A burst of wrong TCP checksums with nothing right among them: the peer probably leaves
-    /// checksums to hardware. Sent once.
-    ChecksumTrap,
+    /// checksums to hardware. Sent once for each port.
+    ChecksumTrap(PortId),
     /// The stop is complete.
     Stopped,
 }
@@ -62,6 +62,8 @@ pub struct ConnRow {
     pub local: SocketAddr,
     /// The peer's end (unspecified and port 0 for a listener).
     pub remote: SocketAddr,
+    /// The port by which it sends; `None` for a listener at all addresses.
+    pub port: Option<PortId>,
     /// The state.
     pub state: State,
     /// Bytes not read; for a listener: connections waiting.

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use base::{Instant, ListenerId};
+use base::{Instant, ListenerId, PortId};
 use tcp::{CloseReason, Connection, Handshake, SeqNum, State};
 use wire::{FlowKey, Mac};
 
@@ -54,6 +54,8 @@ pub(crate) struct CachedMac {
 pub(crate) struct Conn {
     pub(crate) phase: Phase,
     pub(crate) key: FlowKey,
+    /// The port by which it sends. Routes do not change, so neither does this.
+    pub(crate) port: PortId,
     pub(crate) params: ParamsIndex,
     /// The listener whose queues count it: while half-open, and until the application knows it.
     pub(crate) listener: Option<ListenerId>,
@@ -89,7 +91,7 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn new(
-        key: FlowKey,
+        (key, port): (FlowKey, PortId),
         params: ParamsIndex,
         handshake: Handshake,
         listener: Option<ListenerId>,
@@ -99,6 +101,7 @@ impl Conn {
         Self {
             phase: Phase::Handshake(handshake),
             key,
+            port,
             params,
             listener,
             pending: Pending::default(),

@@ -22,8 +22,10 @@ impl<D: Device> Core<D> {
         match command {
             Command::SetParams(params) => {
                 let generation = params.generation;
-                self.ports.set_range(params.local_port_range);
-                self.neighbors.set_reachable(params.neighbor_reachable);
+                self.local_ports.set_range(params.local_port_range);
+                for port in self.ports.iter_mut() {
+                    port.neighbors.set_reachable(params.neighbor_reachable);
+                }
                 self.icmp_limit.set_limits(params.icmp_ratelimit, params.icmp_msgs_per_sec);
                 self.env.set_params(params);
                 self.outbox.push_answer(Outgoing::ParamsApplied(generation));
@@ -40,7 +42,9 @@ impl<D: Device> Core<D> {
             }
             Command::Age => {
                 let now = self.env.now;
-                self.neighbors.age(now);
+                for port in self.ports.iter_mut() {
+                    port.neighbors.age(now);
+                }
                 self.routes.age(now);
             }
             Command::RotateSecrets => {
@@ -109,7 +113,7 @@ impl<D: Device> Core<D> {
         let stopping = matches!(self.stopping, Stopping::Until(_) | Stopping::Aborted(_));
         let quiet = self.conns.is_empty()
             && self.app_queue.is_empty()
-            && (!self.port.is_backed_up() || self.has_given_up());
+            && (!self.ports.is_any_backed_up() || self.has_given_up());
         if stopping && quiet {
             self.stopping = Stopping::Done;
             self.outbox.push_answer(Outgoing::Stopped);
@@ -147,7 +151,8 @@ impl<D: Device> Core<D> {
     }
 
     pub(crate) fn holds_no_buffers(&self) -> bool {
-        self.storage.is_empty() && !self.port.is_backed_up() && self.neighbors.parked() == 0
+        self.storage.is_empty()
+            && self.ports.iter().all(|port| !port.is_backed_up() && port.neighbors.parked() == 0)
     }
 
     fn snapshot(&self, rows: u32) -> Snapshot {
@@ -157,7 +162,7 @@ impl<D: Device> Core<D> {
             tcp: self.env.tcp.clone(),
             stack: self.env.counters.clone(),
             drops: *self.env.drops(),
-            buffers: self.port.device.buffers(),
+            buffers: self.ports.any().device.buffers(),
             table: self.table(),
             connections: self.rows().take(rows as usize).collect::<Vec<_>>(),
         }
@@ -175,6 +180,7 @@ impl<D: Device> Core<D> {
             ConnRow {
                 local: SocketAddr::new(any, l.port),
                 remote: unspecified,
+                port: l.addr.and_then(|addr| self.routes.port_of(addr)),
                 state: State::Listen,
                 recv_queue: l.listener.accept_queue,
                 send_queue: l.listener.backlog,
@@ -189,6 +195,7 @@ impl<D: Device> Core<D> {
             ConnRow {
                 local: conn.key.local_addr(),
                 remote: conn.key.remote_addr(),
+                port: Some(conn.port),
                 state: conn.state(),
                 recv_queue: conn.recv.readable(),
                 send_queue: unacked,
@@ -198,6 +205,7 @@ impl<D: Device> Core<D> {
         let waiting = self.time_waits.iter().map(|w| ConnRow {
             local: w.key.local_addr(),
             remote: w.key.remote_addr(),
+            port: self.port_for(&w.key),
             state: State::TimeWait,
             recv_queue: 0,
             send_queue: 0,

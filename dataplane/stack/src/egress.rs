@@ -6,6 +6,9 @@
 //! bytes, a second buffer costs more than the copy.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use base::{Capabilities, Device, Frame, L4Offload, TcpFlags, TxMeta};
@@ -15,7 +18,10 @@ use wire::ipv4::{HeaderChecksum, Ipv4Fields};
 use wire::ipv6::Ipv6Fields;
 use wire::{EtherType, FlowKey, Mac, TcpFields, TcpOptions, ethernet, flow, ipv4, ipv6, protocol};
 
-use crate::StackCounters;
+use crate::ingress::ChecksumWatch;
+use crate::links::ConnList;
+use crate::neighbor::Neighbors;
+use crate::{ChecksumPolicy, PortSetup, StackCounters};
 
 /// Ethernet, IPv6 and TCP with all options.
 const HEADERS_MAX: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + wire::tcp::HEADER_LEN_MAX;
@@ -214,18 +220,46 @@ struct Part {
     segment: Option<u16>,
 }
 
-/// The device and the frames that wait for it.
+/// The device, the frames that wait for it, and what belongs to its link.
 pub(crate) struct Port<D: Device> {
     pub(crate) device: D,
     tx: VecDeque<D::Frame>,
     /// Bytes of frames queued since the last flush.
     bytes_queued: u64,
+    pub(crate) mac: Mac,
+    /// Largest IP packet, sent or received.
+    pub(crate) mtu: u16,
+    /// Received frames are believed where the device says nothing.
+    pub(crate) trust: bool,
+    pub(crate) checksums: ChecksumWatch,
+    /// Connections that may have something to send by this port.
+    pub(crate) ready: ConnList,
+    pub(crate) neighbors: Neighbors<D::Frame>,
 }
 
 impl<D: Device> Port<D> {
-    pub(crate) fn new(device: D) -> Self {
+    pub(crate) fn new(
+        device: D,
+        setup: &PortSetup,
+        neighbors_max: u32,
+        neighbor_reachable: Duration,
+    ) -> Self {
         let tx = VecDeque::with_capacity(TX_FRAMES_PER_TURN + 2 * TX_ANSWERS_WAITING);
-        Self { device, tx, bytes_queued: 0 }
+        let caps = *device.capabilities();
+        let own: Vec<IpAddr> = setup.addresses.iter().map(|a| a.addr).collect();
+        let gateways = [setup.gateway4.map(IpAddr::V4), setup.gateway6.map(IpAddr::V6)];
+        let gateways: Vec<IpAddr> = gateways.into_iter().flatten().collect();
+        Self {
+            device,
+            tx,
+            bytes_queued: 0,
+            mac: Mac(caps.mac),
+            mtu: setup.mtu.min(caps.mtu),
+            trust: setup.rx_checksum == ChecksumPolicy::Trust,
+            checksums: ChecksumWatch::Wrong(0),
+            ready: ConnList::new(|conn| &mut conn.ready),
+            neighbors: Neighbors::new(neighbors_max, &own, &gateways, neighbor_reachable),
+        }
     }
 
     /// Frames wait for the device: nothing new is to be planned.

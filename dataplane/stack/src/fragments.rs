@@ -65,7 +65,7 @@ impl<D: Device> Core<D> {
 
     /// The bytes of a datagram in as few buffers as possible.
     fn join(&mut self, datagram: Datagram<D::Frame>) -> Result<D::Frame, DropReason> {
-        let caps = *self.port.device.capabilities();
+        let caps = *self.ports.any().device.capabilities();
         let room = caps.payload_room as usize;
         let total = datagram.len as usize;
         if total.div_ceil(room) > usize::from(caps.tx_segments_max) {
@@ -73,7 +73,7 @@ impl<D: Device> Core<D> {
             return Err(DropReason::FragmentLimit);
         }
         let mut joined: Option<D::Frame> = None;
-        let mut buffer = self.port.device.payload_alloc().ok_or(DropReason::NoBuffer)?;
+        let mut buffer = self.ports.any_mut().device.payload_alloc().ok_or(DropReason::NoBuffer)?;
         for part in &datagram.parts {
             for mut bytes in bytes_from(&part.frame, 0) {
                 while !bytes.is_empty() {
@@ -83,7 +83,7 @@ impl<D: Device> Core<D> {
                     to.copy_from_slice(now);
                     bytes = later;
                     if buffer.len() == room {
-                        let fresh = self.port.device.payload_alloc();
+                        let fresh = self.ports.any_mut().device.payload_alloc();
                         let full =
                             core::mem::replace(&mut buffer, fresh.ok_or(DropReason::NoBuffer)?);
                         append(&mut joined, full);

@@ -3,7 +3,7 @@
 //! A frame is parsed in place. Only when its headers do not lie together in the first buffer is it
 //! copied to one, so any cutting of a frame into buffers gives the same result as the flat frame.
 
-use base::{Checksum, Device, DropReason, Frame, RxMeta};
+use base::{Checksum, Device, DropReason, Frame, PortId, RxMeta};
 use core::net::{IpAddr, Ipv6Addr};
 use tcp::{SegOptions, Segment, SeqNum};
 use wire::ipv6::{ParameterProblem, Rejection};
@@ -12,7 +12,6 @@ use wire::{
     ipv4, ipv6, ndp, protocol,
 };
 
-use crate::ChecksumPolicy;
 use crate::gro::Arrived;
 use crate::inner::Core;
 use crate::ip_control::Report;
@@ -38,6 +37,8 @@ pub(crate) enum ChecksumWatch {
 /// What is known of the link layer when a packet goes up.
 #[derive(Clone, Copy)]
 pub(crate) struct LinkInfo {
+    /// Where it came in.
+    pub(crate) port: PortId,
     /// Who sent it.
     pub(crate) from: Mac,
     /// It was sent to all, or to a group.
@@ -106,15 +107,15 @@ fn chain_is_sound<F: Frame>(frame: &F) -> bool {
 
 impl<D: Device> Core<D> {
     /// A frame from the device. Whatever becomes of it, it is counted once.
-    pub(crate) fn on_frame(&mut self, frame: D::Frame) {
+    pub(crate) fn on_frame(&mut self, port: PortId, frame: D::Frame) {
         self.env.counters.frames_rx += 1;
         self.env.counters.bytes_rx += frame.len() as u64;
-        if let Err(reason) = self.frame_input(frame) {
+        if let Err(reason) = self.frame_input(port, frame) {
             self.env.drop(reason);
         }
     }
 
-    fn frame_input(&mut self, mut frame: D::Frame) -> Result<(), DropReason> {
+    fn frame_input(&mut self, port: PortId, mut frame: D::Frame) -> Result<(), DropReason> {
         if !chain_is_sound(&frame) {
             return Err(DropReason::MbufBad);
         }
@@ -127,10 +128,10 @@ impl<D: Device> Core<D> {
             frame = self.linearise(frame)?;
             flat = true;
         }
-        let parsed = match self.parse_frame(&frame, meta) {
+        let parsed = match self.parse_frame(port, &frame, meta) {
             Err(DropReason::MbufSplit) if !flat => {
                 frame = self.linearise(frame)?;
-                self.parse_frame(&frame, meta)?
+                self.parse_frame(port, &frame, meta)?
             }
             other => other?,
         };
@@ -151,8 +152,9 @@ impl<D: Device> Core<D> {
 
     /// The same bytes with as many as possible of the first ones in one buffer.
     fn linearise(&mut self, mut frame: D::Frame) -> Result<D::Frame, DropReason> {
-        let room = self.port.device.capabilities().payload_room as usize;
-        let Some(mut flat) = self.port.device.payload_alloc() else {
+        let device = &mut self.ports.any_mut().device;
+        let room = device.capabilities().payload_room as usize;
+        let Some(mut flat) = device.payload_alloc() else {
             self.env.pool_was_empty();
             return Err(DropReason::NoBuffer);
         };
@@ -195,22 +197,29 @@ impl<D: Device> Core<D> {
         self.linearise(frame)
     }
 
-    fn parse_frame(&self, frame: &D::Frame, meta: RxMeta) -> Result<Parsed, DropReason> {
+    fn parse_frame(
+        &self,
+        port: PortId,
+        frame: &D::Frame,
+        meta: RxMeta,
+    ) -> Result<Parsed, DropReason> {
+        let own = &self.ports[port];
         let head = frame.head();
         let link = ethernet::parse(head)?;
-        if link.src == self.mac {
+        if link.src == own.mac {
             return Err(DropReason::L2Loop);
         }
-        if !self.is_for_us(link.dst) {
+        if !self.is_for_us(port, link.dst) {
             return Err(DropReason::L2NotOurs);
         }
         let tags = [meta.vlan, link.vlan, link.inner_vlan];
         if tags.into_iter().flatten().any(|tag| tag & VLAN_NUMBER != 0) {
             return Err(DropReason::VlanBad);
         }
-        let trust = self.config.rx_checksum == ChecksumPolicy::Trust;
+        let trust = own.trust;
         let good = |c: Checksum| c == Checksum::Good || (trust && c == Checksum::Unknown);
         let info = LinkInfo {
+            port,
             from: link.src,
             group: link.dst.is_multicast(),
             l3: link.len,
@@ -235,17 +244,17 @@ impl<D: Device> Core<D> {
 
     /// Whether a frame to `mac` concerns us: our address, everybody, or a group that neighbour
     /// discovery uses.
-    fn is_for_us(&self, mac: Mac) -> bool {
+    fn is_for_us(&self, port: PortId, mac: Mac) -> bool {
         if !mac.is_multicast() {
-            return mac == self.mac;
+            return mac == self.ports[port].mac;
         }
         mac.is_broadcast()
             || mac == Mac::of_ipv6_multicast(ALL_NODES)
-            || self.addresses6().any(|a| mac == ndp::multicast_mac(ndp::solicited_node(a)))
+            || self.addresses6(port).any(|a| mac == ndp::multicast_mac(ndp::solicited_node(a)))
     }
 
-    fn addresses6(&self) -> impl Iterator<Item = Ipv6Addr> {
-        self.config.addresses.iter().filter_map(|a| match a.addr {
+    fn addresses6(&self, port: PortId) -> impl Iterator<Item = Ipv6Addr> {
+        self.routes.addresses(port).filter_map(|addr| match addr {
             IpAddr::V6(addr) => Some(addr),
             IpAddr::V4(_) => None,
         })
@@ -262,7 +271,7 @@ impl<D: Device> Core<D> {
         if self.is_local(header.src.into()) || self.is_broadcast(header.src.into()) {
             return Err(DropReason::IpMartian);
         }
-        if !self.is_local(header.dst.into()) {
+        if !self.is_ours(link.port, header.dst.into()) {
             let group = self.is_broadcast(header.dst.into()) || header.dst.is_multicast();
             return Err(not_ours(group, header.protocol));
         }
@@ -303,8 +312,9 @@ impl<D: Device> Core<D> {
         if self.is_local(header.src.into()) {
             return Err(DropReason::IpMartian);
         }
-        let discovery = header.protocol == protocol::ICMPV6 && self.is_group6(header.dst);
-        if !self.is_local(header.dst.into()) && !discovery {
+        let discovery =
+            header.protocol == protocol::ICMPV6 && self.is_group6(link.port, header.dst);
+        if !self.is_ours(link.port, header.dst.into()) && !discovery {
             return Err(not_ours(header.dst.is_multicast(), header.protocol));
         }
         let mut packet = Packet {
@@ -340,7 +350,7 @@ impl<D: Device> Core<D> {
             bytes.map(|b| IpAddr::V6(Ipv6Addr::from(*b)))
         };
         let (Some(src), Some(dst)) = (address(8), address(24)) else { return };
-        if !self.is_local(dst) || self.is_local(src) {
+        if !self.is_ours(link.port, dst) || self.is_local(src) {
             return;
         }
         let packet = Packet {
@@ -399,23 +409,25 @@ impl<D: Device> Core<D> {
     }
 
     fn verify_tcp(&mut self, packet: &Packet<D::Frame>) -> Result<(), DropReason> {
+        let port = packet.link.port;
         if packet.link.l4_good {
-            self.checksums = ChecksumWatch::Off;
+            self.ports[port].checksums = ChecksumWatch::Off;
             return Ok(());
         }
         let pseudo = checksum::pseudo(packet.src, packet.dst, protocol::TCP, packet.l4_len);
         let bytes = bytes_from(&packet.frame, packet.l4);
         if pseudo.is_some_and(|p| checksum::verify(p, bytes, packet.l4_len)) {
-            self.checksums = ChecksumWatch::Off;
+            self.ports[port].checksums = ChecksumWatch::Off;
             return Ok(());
         }
         self.env.tcp.in_csum_errors += 1;
         self.env.tcp.in_errs += 1;
-        if let ChecksumWatch::Wrong(count) = &mut self.checksums {
+        let watch = &mut self.ports[port].checksums;
+        if let ChecksumWatch::Wrong(count) = watch {
             *count += 1;
             if *count >= CHECKSUM_TRAP {
-                self.checksums = ChecksumWatch::Off;
-                self.outbox.push_answer(crate::Outgoing::ChecksumTrap);
+                *watch = ChecksumWatch::Off;
+                self.outbox.push_answer(crate::Outgoing::ChecksumTrap(port));
             }
         }
         Err(DropReason::TcpChecksum)
@@ -473,7 +485,14 @@ impl<D: Device> Core<D> {
         }
     }
 
-    /// Whether `addr` is one of ours.
+    /// Whether `addr` is one of ours on the link of `port`. Packets for another port's address are
+    /// not taken: docs/decisions/012.
+    #[inline]
+    pub(crate) fn is_ours(&self, port: PortId, addr: IpAddr) -> bool {
+        self.routes.port_of(addr) == Some(port)
+    }
+
+    /// Whether `addr` is one of ours, on whichever port.
     #[inline]
     pub(crate) fn is_local(&self, addr: IpAddr) -> bool {
         self.routes.is_local(addr)
@@ -485,8 +504,8 @@ impl<D: Device> Core<D> {
     }
 
     /// A group in which we listen to neighbour discovery.
-    fn is_group6(&self, addr: Ipv6Addr) -> bool {
-        addr == ALL_NODES || self.addresses6().any(|a| ndp::solicited_node(a) == addr)
+    fn is_group6(&self, port: PortId, addr: Ipv6Addr) -> bool {
+        addr == ALL_NODES || self.addresses6(port).any(|a| ndp::solicited_node(a) == addr)
     }
 }
 

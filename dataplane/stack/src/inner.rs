@@ -3,10 +3,9 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
-use base::{ConnId, Device, DropReason, Instant, Random, SeededRandom};
-use wire::{FlowHasher, FlowKey, Mac};
+use base::{ConnId, Device, DropReason, Instant, PortId, Random, SeededRandom};
+use wire::{FlowHasher, FlowKey};
 
 use crate::conn::Conn;
 use crate::conns::Conns;
@@ -15,12 +14,11 @@ use crate::egress::Port;
 use crate::env::Env;
 use crate::gro::Burst;
 use crate::icmp_limit::IcmpLimit;
-use crate::ingress::ChecksumWatch;
 use crate::isn::InitialNumbers;
 use crate::links::ConnList;
 use crate::listeners::Listeners;
-use crate::neighbor::Neighbors;
 use crate::outbox::Outbox;
+use crate::port_list::PortList;
 use crate::ports::Ports;
 use crate::reassembly::Reassembly;
 use crate::route::Routes;
@@ -51,14 +49,12 @@ pub(crate) enum Stopping {
 /// See the module.
 pub(crate) struct Core<D: Device> {
     pub(crate) config: StackConfig,
-    pub(crate) mac: Mac,
-    /// Largest IP packet, sent or received.
-    pub(crate) mtu: u16,
     pub(crate) env: Env,
-    pub(crate) port: Port<D>,
+    pub(crate) ports: PortList<D>,
+    /// The port that plans first.
+    pub(crate) first_port: PortId,
 
     pub(crate) burst: Burst<D::Frame>,
-    pub(crate) checksums: ChecksumWatch,
 
     pub(crate) conns: Conns<Conn>,
     pub(crate) demux: Demux<FlowHasher>,
@@ -73,8 +69,6 @@ pub(crate) struct Core<D: Device> {
     pub(crate) storage: Storage<D::Frame>,
 
     pub(crate) wheel: Wheel,
-    /// Connections that may have something to send.
-    pub(crate) ready: ConnList,
     /// Connections with news for the application.
     pub(crate) news: ConnList,
     /// Connections whose application waits for buffers, to be told when there are some.
@@ -82,11 +76,10 @@ pub(crate) struct Core<D: Device> {
     /// Planning stopped for lack of buffers: try again then.
     pub(crate) retry_at: Option<Instant>,
 
-    pub(crate) neighbors: Neighbors<D::Frame>,
-    /// Raised when a hardware address that connections may remember has changed.
+    /// Raised when a hardware address, on whichever link, that connections may remember has changed.
     pub(crate) neighbor_generation: u32,
     pub(crate) routes: Routes,
-    pub(crate) ports: Ports,
+    pub(crate) local_ports: Ports,
     pub(crate) isn: InitialNumbers,
     pub(crate) reassembly: Reassembly<D::Frame>,
     pub(crate) icmp_limit: IcmpLimit,
@@ -105,35 +98,33 @@ impl<D: Device> Core<D> {
     pub(crate) fn new(
         config: StackConfig,
         params: Arc<StackParams>,
-        device: D,
+        devices: Vec<D>,
         mut random: SeededRandom,
     ) -> Self {
-        let caps = *device.capabilities();
-        let buffers = device.buffers();
+        assert_eq!(devices.len(), config.ports.len(), "each port has a device");
         let limits = config.limits;
         let entries = limits.connections.saturating_add(limits.time_wait);
         let hasher = FlowHasher::new(random.secret(), random.secret());
         let seed = random.secret();
-        let own: Vec<IpAddr> = config.addresses.iter().map(|a| a.addr).collect();
-        let gateways: Vec<IpAddr> =
-            [config.gateway4.map(IpAddr::V4), config.gateway6.map(IpAddr::V6)]
-                .into_iter()
-                .flatten()
-                .collect();
         let reachable = params.neighbor_reachable;
-        let mtu = config.mtu.min(caps.mtu);
-        let routes = Routes::new(&config.addresses, config.gateway4, config.gateway6, mtu);
-        let ports = Ports::new(params.local_port_range, &mut random);
+        let ports: Vec<Port<D>> = devices
+            .into_iter()
+            .zip(&config.ports)
+            .map(|(device, setup)| Port::new(device, setup, limits.neighbors, reachable))
+            .collect();
+        let ports = PortList::new(ports);
+        let buffers = ports.any().device.buffers();
+        let payload_room = ports.any().device.capabilities().payload_room;
+        let routes = Routes::new(config.ports.iter().zip(ports.iter().map(|p| p.mtu)));
+        let local_ports = Ports::new(params.local_port_range, &mut random);
         let isn = InitialNumbers::new(&mut random);
         let reassembly = Reassembly::new(limits.fragments, random.secret());
         let icmp_limit =
             IcmpLimit::new(params.icmp_ratelimit, params.icmp_msgs_per_sec, &mut random);
         let mut core = Self {
-            mac: Mac(caps.mac),
-            mtu,
-            port: Port::new(device),
+            ports,
+            first_port: PortId::FIRST,
             burst: Burst::new(),
-            checksums: ChecksumWatch::Wrong(0),
             conns: Conns::new(limits.connections.min(Entry::INDEX_MAX)),
             demux: Demux::new(entries, hasher),
             last_flow: None,
@@ -143,14 +134,12 @@ impl<D: Device> Core<D> {
             orphans: 0,
             storage: Storage::new(buffers.total.max(BUFFERS_MIN), seed),
             wheel: Wheel::new(limits.connections),
-            ready: ConnList::new(|conn| &mut conn.ready),
             news: ConnList::new(|conn| &mut conn.news),
             starved: ConnList::new(|conn| &mut conn.starved),
             retry_at: None,
-            neighbors: Neighbors::new(limits.neighbors, &own, &gateways, reachable),
             neighbor_generation: 0,
             routes,
-            ports,
+            local_ports,
             isn,
             reassembly,
             icmp_limit,
@@ -160,7 +149,7 @@ impl<D: Device> Core<D> {
             timers: AppTimers::new(),
             outbox: Outbox::new(),
             stopping: Stopping::No,
-            env: Env::new(params, random, caps.payload_room),
+            env: Env::new(params, random, payload_room),
             config,
         };
         core.env.set_buffers(buffers);
@@ -187,6 +176,30 @@ impl<D: Device> Core<D> {
             self.last_flow = conns.id_at(entry.index()).map(|id| (*key, id));
         }
         Some(entry)
+    }
+
+    /// The port by which the flow `key` sends: that of the route to its peer. `None`: there is no
+    /// route.
+    pub(crate) fn port_for(&self, key: &FlowKey) -> Option<PortId> {
+        if self.ports.is_single() {
+            return Some(PortId::FIRST);
+        }
+        let own = self.routes.port_of(key.local());
+        self.routes.lookup(self.env.now, key.remote(), own).ok().map(|route| route.port)
+    }
+
+    /// The connection in `slot` may have something to send.
+    pub(crate) fn make_ready(&mut self, slot: u32) {
+        if let Some(port) = self.conns.at(slot).map(|conn| conn.port) {
+            self.ports[port].ready.push_back(&mut self.conns, slot);
+        }
+    }
+
+    /// The connection in `slot` has nothing to send.
+    pub(crate) fn unmake_ready(&mut self, slot: u32) {
+        if let Some(port) = self.conns.at(slot).map(|conn| conn.port) {
+            self.ports[port].ready.remove(&mut self.conns, slot);
+        }
     }
 
     /// Count `segs` discarded segments.

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{ConnId, Device, Instant, ListenerId, Random, WorkerId};
+use base::{ConnId, Device, Instant, ListenerId, PortId, Random, WorkerId};
 use tcp::{CloseReason, ConnOptions, Handshake, SendError, SeqNum, State, TcpInfo};
 use wire::FlowKey;
 
@@ -93,15 +93,20 @@ impl<D: Device> Io for Core<D> {
             return Err(ConnectError::Limit);
         }
         let now = self.env.now;
-        let route = self.routes.lookup(now, remote.ip()).map_err(|_| {
+        let link = scope(remote);
+        let route = self.routes.lookup(now, remote.ip(), link);
+        let route = route.ok().filter(|route| link.is_none_or(|link| link == route.port));
+        let Some(route) = route else {
             self.env.counters.ip_out_no_routes += 1;
-            ConnectError::NoRoute
-        })?;
+            return Err(ConnectError::NoRoute);
+        };
         let (key, iss) = self.choose_key(route.source, remote, local_port)?;
-        let path = self.path(&key, iss);
+        let path = self.path(route.port, &key, iss);
         let params = self.env.current_params();
         let handshake = Handshake::connect(&mut self.env.cx(params), &path, options);
-        let slot = self.add_conn(key, handshake, None, path.iss).ok_or(ConnectError::Limit)?;
+        let slot = self
+            .add_conn((key, route.port), handshake, None, path.iss)
+            .ok_or(ConnectError::Limit)?;
         self.after(slot);
         self.id(slot).ok_or(ConnectError::Limit)
     }
@@ -130,7 +135,7 @@ impl<D: Device> Io for Core<D> {
 
     fn send(&mut self, conn: ConnId, data: &[u8], more: bool) -> Result<usize, SendError> {
         let slot = conn.slot;
-        let Self { conns, env, port, storage, .. } = self;
+        let Self { conns, env, ports, storage, .. } = self;
         let conn = conns.get_mut(conn).ok_or(SendError::Closed)?;
         if conn.discard {
             return Err(SendError::Closing);
@@ -160,7 +165,8 @@ impl<D: Device> Io for Core<D> {
             mss: connection.snd_mss().max(1),
             all_sent: conn.snd_max.at_or_after(write_seq),
         };
-        let (taken, shortage) = conn.send.append(storage, &mut port.device, place, offered, || {
+        let device = &mut ports[conn.port].device;
+        let (taken, shortage) = conn.send.append(storage, device, place, offered, || {
             let may = env.may_take_payload_buffer(small);
             if may {
                 env.buffer_used();
@@ -286,6 +292,16 @@ impl<D: Device> Io for Core<D> {
     }
 }
 
+/// The port that a scope (RFC 4007) names: its number, counted from one.
+fn scope(remote: SocketAddr) -> Option<PortId> {
+    match remote {
+        SocketAddr::V6(addr) if addr.scope_id() != 0 => {
+            Some(PortId(u8::try_from(addr.scope_id() - 1).unwrap_or(u8::MAX)))
+        }
+        _ => None,
+    }
+}
+
 /// Payload that fits `buffers` of `room` bytes when it is cut for segments of `mss` bytes.
 const fn bytes_in(buffers: u32, mss: u32, room: u32) -> u32 {
     if room == 0 {
@@ -303,7 +319,7 @@ impl<D: Device> Core<D> {
         remote: SocketAddr,
         local_port: Option<u16>,
     ) -> Result<(FlowKey, Option<u32>), ConnectError> {
-        let Self { demux, conns, time_waits, env, ports, .. } = self;
+        let Self { demux, conns, time_waits, env, local_ports, .. } = self;
         let key_of = |port: u16| FlowKey::from_parts(local, port, remote.ip(), remote.port());
         let find = |key: &FlowKey| {
             demux.find(
@@ -328,7 +344,7 @@ impl<D: Device> Core<D> {
             Some(port) => usable(port).then_some(port),
             None => {
                 let mut random = env.random.clone();
-                let chosen = ports.choose(&mut random, local, remote, usable).ok();
+                let chosen = local_ports.choose(&mut random, local, remote, usable).ok();
                 env.random = random;
                 chosen
             }
@@ -403,6 +419,7 @@ impl<D: Device> Core<D> {
     /// Reset the connection in `slot`, in whatever phase it is.
     pub(crate) fn abort_slot(&mut self, slot: u32) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
+        let port = conn.port;
         let mut cx = self.env.cx(conn.params);
         match &mut conn.phase {
             Phase::Open(connection) => {
@@ -412,7 +429,7 @@ impl<D: Device> Core<D> {
             Phase::Handshake(handshake) => {
                 // Many may go at once; a reset that does not fit is one that got lost.
                 if let Some(plan) = handshake.abort(&mut cx)
-                    && self.port.has_answer_room()
+                    && self.ports[port].has_answer_room()
                 {
                     self.send_plan(slot, &plan);
                 }

@@ -3,7 +3,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use base::{Device, DropReason, Frame};
+use base::{Device, DropReason, Frame, PortId};
 use wire::checksum::{self, Accumulator};
 use wire::icmpv4::{EchoKind, Icmpv4Error, Icmpv4Message};
 use wire::icmpv6::{Echo, Icmpv6Error, Icmpv6Message};
@@ -39,6 +39,8 @@ pub(crate) enum Report {
 /// The source, destination and kind of an IP packet that we make.
 #[derive(Clone, Copy)]
 pub(crate) struct Outer {
+    /// Where it leaves: where what it answers came in.
+    pub(crate) port: PortId,
     pub(crate) to: Mac,
     pub(crate) src: IpAddr,
     pub(crate) dst: IpAddr,
@@ -164,10 +166,11 @@ impl<D: Device> Core<D> {
         match complaint {
             Complaint::Unreachable { hard } => self.on_unreachable(slot, hard),
             Complaint::TooBig { mtu, sent } => {
+                let Some(port) = self.conns.at(slot).map(|conn| conn.port) else { return Ok(()) };
                 let now = self.env.now;
-                self.routes.on_packet_too_big(now, key.remote(), mtu, sent);
+                self.routes.on_packet_too_big(now, port, key.remote(), mtu, sent);
                 // Another connection may have learned it first.
-                let known = self.routes.path_mtu(now, key.remote());
+                let known = self.routes.path_mtu(now, port, key.remote());
                 self.on_path_hint(slot, known);
             }
         }
@@ -193,7 +196,7 @@ impl<D: Device> Core<D> {
     fn on_path_hint(&mut self, slot: u32, mtu: u16) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
         if let Phase::Open(connection) = &mut conn.phase
-            && mtu < self.mtu
+            && mtu < self.ports[conn.port].mtu
         {
             connection.on_path_hint(&mut self.env.cx(conn.params), mtu);
             self.after(slot);
@@ -214,8 +217,9 @@ impl<D: Device> Core<D> {
         let data_at = packet.l4 + icmpv4::HEADER_LEN;
         let data_len = packet.l4_len.saturating_sub(icmpv4::HEADER_LEN);
         let ip = if packet.src.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
-        let too_long = ip + icmpv4::HEADER_LEN + data_len > self.mtu.into();
-        if too_long || !self.port.has_answer_room() {
+        let port = packet.link.port;
+        let too_long = ip + icmpv4::HEADER_LEN + data_len > self.ports[port].mtu.into();
+        if too_long || !self.ports[port].has_answer_room() {
             return Err(DropReason::IcmpLimit);
         }
         let mut sum = Accumulator::default();
@@ -231,13 +235,14 @@ impl<D: Device> Core<D> {
             _ => icmpv4::emit_echo(&mut header, EchoKind::Reply, ident, sequence, sum.sum()),
         };
         let outer = Outer {
+            port: packet.link.port,
             to: packet.link.from,
             src: packet.dst,
             dst: packet.src,
             protocol: packet.protocol,
             hop_limit: self.env.params().ttl,
         };
-        let caps = *self.port.device.capabilities();
+        let caps = *self.ports[port].device.capabilities();
         let chained = caps.offloads.multi_segment
             && packet.frame.segment_count() < usize::from(caps.tx_segments_max)
             && data_len > 0;
@@ -262,16 +267,21 @@ impl<D: Device> Core<D> {
         let frame = sent.ok_or(DropReason::NoBuffer)?;
         self.env.counters.icmp_out_msgs += 1;
         self.env.counters.icmp_out_echo_reps += 1;
-        self.port.push(frame);
+        self.ports[port].push(frame);
         Ok(())
     }
 
     /// Report an error about a packet, if it is one of those about which errors are reported and
     /// the rate allows it: RFC 1122 section 3.2.2, RFC 4443 section 2.4.
     pub(crate) fn report(&mut self, packet: Packet<D::Frame>, report: Report) {
+        let port = packet.link.port;
         let stranger = packet.src.is_unspecified() || packet.src.is_multicast();
         // A reassembled datagram has lost its header.
-        if packet.link.group || stranger || packet.reassembled || !self.port.has_answer_room() {
+        if packet.link.group
+            || stranger
+            || packet.reassembled
+            || !self.ports[port].has_answer_room()
+        {
             return;
         }
         let now = self.env.now;
@@ -279,6 +289,7 @@ impl<D: Device> Core<D> {
             return;
         }
         let outer = Outer {
+            port: packet.link.port,
             to: packet.link.from,
             src: packet.dst,
             dst: packet.src,
@@ -319,7 +330,7 @@ impl<D: Device> Core<D> {
             if !matches!(report, Report::Problem(_)) {
                 self.env.counters.icmp_out_dest_unreachs += 1;
             }
-            self.port.push(frame);
+            self.ports[port].push(frame);
         }
     }
 
@@ -335,13 +346,14 @@ impl<D: Device> Core<D> {
         let ipv6 = outer.dst.is_ipv6();
         let network = if ipv6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
         let whole = ethernet::HEADER_LEN + network + len;
-        let room = self.port.device.capabilities().header_room as usize;
-        let device = &mut self.port.device;
+        let port = &mut self.ports[outer.port];
+        let (mac, device) = (port.mac, &mut port.device);
+        let room = device.capabilities().header_room as usize;
         let mut frame = if whole <= room { device.alloc()? } else { device.payload_alloc()? };
         let out = frame.push_back(whole)?;
         let ethertype = if ipv6 { EtherType::IPV6 } else { EtherType::IPV4 };
         let (link, rest) = out.split_at_mut(ethernet::HEADER_LEN);
-        ethernet::emit(link, outer.to, self.mac, None, ethertype);
+        ethernet::emit(link, outer.to, mac, None, ethertype);
         let (header, body) = rest.split_at_mut(network);
         let payload_len = (len + more) as u16;
         match (outer.src, outer.dst) {

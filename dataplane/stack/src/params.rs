@@ -35,7 +35,7 @@ pub struct Limits {
     pub half_open: u32,
     /// `tcp_max_tw_buckets`: TIME-WAIT records.
     pub time_wait: u32,
-    /// Neighbour entries, and a quarter of it for entries being resolved.
+    /// Neighbour entries of each port, and a quarter of it for entries being resolved.
     pub neighbors: u32,
     /// Listeners.
     pub listeners: u16,
@@ -56,16 +56,14 @@ impl Default for Limits {
     }
 }
 
-/// Fixed from the start of a stack.
-#[derive(Clone, Debug)]
-pub struct StackConfig {
-    /// Which worker this is, and of how many.
-    pub worker: WorkerId,
-    /// How many workers share the port.
-    pub workers: u16,
-    /// Our addresses.
+/// One port: what is ours on its link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSetup {
+    /// Our addresses there. No two ports have the same one, and their prefixes do not overlap, but for
+    /// those of link-local addresses.
     pub addresses: Vec<LocalAddress>,
-    /// Next hop for destinations outside of all prefixes.
+    /// Next hop for destinations outside of all prefixes, a neighbour on this link. Of several ports
+    /// with one, the first serves whoever has no address of ours yet.
     pub gateway4: Option<Ipv4Addr>,
     /// The same for IPv6.
     pub gateway6: Option<Ipv6Addr>,
@@ -73,6 +71,17 @@ pub struct StackConfig {
     pub mtu: u16,
     /// Checksums of received frames.
     pub rx_checksum: ChecksumPolicy,
+}
+
+/// Fixed from the start of a stack.
+#[derive(Clone, Debug)]
+pub struct StackConfig {
+    /// Which worker this is, and of how many.
+    pub worker: WorkerId,
+    /// How many workers share the ports.
+    pub workers: u16,
+    /// The ports, in the order of their devices: 1 to [`base::PORTS_MAX`].
+    pub ports: Vec<PortSetup>,
     /// Bounds.
     pub limits: Limits,
     /// How long an orderly stop may take before what is left is reset.

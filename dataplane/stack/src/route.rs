@@ -1,14 +1,14 @@
-//! Where packets go: on-link prefixes, one gateway per family, our source address, and what is known
-//! of the path's MTU.
+//! Where packets go: the ports with their on-link prefixes and gateways, our source address, and what
+//! is known of the path's MTU.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
-use base::Instant;
+use base::{Instant, PORTS_MAX, PortId};
 
-use crate::LocalAddress;
 use crate::bounded::BoundedMap;
+use crate::{LocalAddress, PortSetup};
 
 /// `min_pmtu`: smallest IPv4 path MTU that an ICMP message can make us believe.
 pub const PMTU_MIN_V4: u16 = 552;
@@ -41,6 +41,8 @@ pub enum AddressClass {
 /// How to reach a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// The port by which packets leave.
+    pub port: PortId,
     /// The neighbour to send to: the destination itself, or the gateway.
     pub next_hop: IpAddr,
     /// Our address to use.
@@ -58,40 +60,70 @@ struct PathMtu {
     expires: Instant,
 }
 
-/// Routes of one worker.
-pub struct Routes {
-    local: Vec<LocalAddress>,
+/// An address of ours, and the port it belongs to.
+struct Local {
+    address: LocalAddress,
+    port: PortId,
+}
+
+/// What a port is apart from its addresses.
+struct Link {
     gateway4: Option<Ipv4Addr>,
     gateway6: Option<Ipv6Addr>,
     mtu: u16,
-    paths: BoundedMap<IpAddr, PathMtu>,
+}
+
+/// How well a port leads to a destination: by a gateway, or with so many bits of a prefix on link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Gateway,
+    OnLink(u8),
+}
+
+/// Routes of one worker: those that follow from the addresses and gateways of its ports.
+pub struct Routes {
+    /// In the order of the ports.
+    local: Vec<Local>,
+    links: Vec<Link>,
+    paths: BoundedMap<(PortId, IpAddr), PathMtu>,
 }
 
 impl Routes {
-    /// Routes from our addresses and gateways; `mtu` is that of the link.
-    pub fn new(
-        local: &[LocalAddress],
-        gateway4: Option<Ipv4Addr>,
-        gateway6: Option<Ipv6Addr>,
-        mtu: u16,
-    ) -> Self {
-        let paths = BoundedMap::new(PMTU_ENTRIES_MAX);
-        Self { local: local.to_vec(), gateway4, gateway6, mtu, paths }
+    /// Routes of these ports, each with the MTU of its link, which may be less than configured.
+    pub fn new<'a>(ports: impl IntoIterator<Item = (&'a PortSetup, u16)>) -> Self {
+        let (mut local, mut links) = (Vec::new(), Vec::new());
+        for ((setup, mtu), port) in ports.into_iter().zip(0..).take(PORTS_MAX) {
+            let port = PortId(port);
+            local.extend(setup.addresses.iter().map(|&address| Local { address, port }));
+            links.push(Link { gateway4: setup.gateway4, gateway6: setup.gateway6, mtu });
+        }
+        Self { local, links, paths: BoundedMap::new(PMTU_ENTRIES_MAX) }
     }
 
-    /// Our addresses.
-    pub fn local(&self) -> &[LocalAddress] {
-        &self.local
+    /// Our address number `index` over all ports, with its port.
+    pub fn local(&self, index: usize) -> Option<(PortId, IpAddr)> {
+        self.local.get(index).map(|l| (l.port, l.address.addr))
     }
 
-    /// The gateways there are.
-    pub fn gateways(&self) -> impl Iterator<Item = IpAddr> {
-        self.gateway4.map(IpAddr::V4).into_iter().chain(self.gateway6.map(IpAddr::V6))
+    /// Our addresses on `port`.
+    pub fn addresses(&self, port: PortId) -> impl Iterator<Item = IpAddr> {
+        self.of(port).map(|l| l.addr)
+    }
+
+    fn of(&self, port: PortId) -> impl Iterator<Item = &LocalAddress> {
+        self.local.iter().filter(move |l| l.port == port).map(|l| &l.address)
+    }
+
+    /// The port to which our address `addr` belongs; `None`: it is not ours.
+    #[inline]
+    pub fn port_of(&self, addr: IpAddr) -> Option<PortId> {
+        self.local.iter().find(|l| l.address.addr == addr).map(|l| l.port)
     }
 
     /// `addr` is one of ours.
+    #[inline]
     pub fn is_local(&self, addr: IpAddr) -> bool {
-        self.local.iter().any(|l| l.addr == addr)
+        self.port_of(addr).is_some()
     }
 
     /// What kind of address `addr` is.
@@ -106,51 +138,99 @@ impl Routes {
             _ if addr.is_multicast() => AddressClass::Multicast,
             _ if addr.is_loopback() => AddressClass::Loopback,
             _ if addr.is_unspecified() => AddressClass::Unspecified,
-            _ if self.local.iter().any(|l| is_directed_broadcast(l, addr)) => {
+            _ if self.local.iter().any(|l| is_directed_broadcast(&l.address, addr)) => {
                 AddressClass::Broadcast
             }
             _ => AddressClass::Unicast,
         }
     }
 
-    /// `addr` can be reached without a gateway.
-    pub fn is_on_link(&self, addr: IpAddr) -> bool {
-        is_link_local(addr) || self.local.iter().any(|l| prefix_contains(l, addr))
-    }
-
-    /// How to reach `destination`, one host that is not us. An MTU whose time is up counts no more.
-    pub fn lookup(&self, now: Instant, destination: IpAddr) -> Result<Route, NoRoute> {
+    /// How to reach `destination`, one host that is not us. The longest prefix decides on the port;
+    /// where several fit alike (gateways, most of all), it is `preferred` if that is one of them, and
+    /// else the first. Link-local destinations can be on each link: there, `preferred` comes first.
+    /// An MTU whose time is up counts no more.
+    pub fn lookup(
+        &self,
+        now: Instant,
+        destination: IpAddr,
+        preferred: Option<PortId>,
+    ) -> Result<Route, NoRoute> {
         if self.classify(destination) != AddressClass::Unicast {
             return Err(NoRoute);
         }
-        let source = self.source_for(destination).ok_or(NoRoute)?;
-        let next_hop = if self.is_on_link(destination) {
-            destination
-        } else {
-            match destination {
-                IpAddr::V4(_) => self.gateway4.map(IpAddr::V4),
-                IpAddr::V6(_) => self.gateway6.map(IpAddr::V6),
+        let mut best = None;
+        for port in (0..self.links.len() as u8).map(PortId) {
+            let Some(fit) = self.fit(port, destination) else { continue };
+            let wanted = preferred == Some(port);
+            let rank = if is_link_local(destination) {
+                (wanted, fit, false)
+            } else {
+                (false, fit, wanted)
+            };
+            if best.is_none_or(|(highest, _)| rank > highest) {
+                best = Some((rank, port));
             }
-            .ok_or(NoRoute)?
-        };
-        Ok(Route { next_hop, source, mtu: self.path_mtu(now, destination) })
+        }
+        let (_, port) = best.ok_or(NoRoute)?;
+        let next_hop = self.hop(port, destination).ok_or(NoRoute)?;
+        let source = self.source_for(port, destination).ok_or(NoRoute)?;
+        Ok(Route { port, next_hop, source, mtu: self.path_mtu(now, port, destination) })
     }
 
-    /// The neighbour by way of which `destination` is reached.
-    pub fn next_hop(&self, destination: IpAddr) -> Result<IpAddr, NoRoute> {
-        self.lookup(Instant::ZERO, destination).map(|route| route.next_hop)
+    /// The neighbour on the link of `port` by way of which `destination` is reached.
+    pub fn next_hop(&self, port: PortId, destination: IpAddr) -> Result<IpAddr, NoRoute> {
+        if self.classify(destination) != AddressClass::Unicast {
+            return Err(NoRoute);
+        }
+        self.hop(port, destination).ok_or(NoRoute)
     }
 
-    /// Our address to use towards `destination`: one of the same scope, of these the one that has
-    /// most leading bits in common with it, of these the first. (RFC 6724 section 5, rules 2 and 8;
-    /// an address in the destination's prefix wins by that.)
-    pub fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
+    fn hop(&self, port: PortId, destination: IpAddr) -> Option<IpAddr> {
+        match self.fit(port, destination)? {
+            Fit::OnLink(_) => Some(destination),
+            Fit::Gateway => self.gateway(port, destination),
+        }
+    }
+
+    fn gateway(&self, port: PortId, destination: IpAddr) -> Option<IpAddr> {
+        let link = self.links.get(usize::from(port.0))?;
+        match destination {
+            IpAddr::V4(_) => link.gateway4.map(IpAddr::V4),
+            IpAddr::V6(_) => link.gateway6.map(IpAddr::V6),
+        }
+    }
+
+    /// How well `port` leads to `destination`; `None`: not at all.
+    fn fit(&self, port: PortId, destination: IpAddr) -> Option<Fit> {
+        let mut bits = None;
+        let mut speaks = false;
+        for l in self.of(port) {
+            speaks |= l.addr.is_ipv4() == destination.is_ipv4();
+            if prefix_contains(l, destination) {
+                bits = bits.max(Some(l.prefix));
+            }
+        }
+        if !speaks {
+            return None;
+        }
+        // Whoever speaks a family reaches its link-local addresses, with one of his own or without.
+        let bits = bits.or(is_link_local(destination).then_some(0));
+        match bits {
+            Some(bits) => Some(Fit::OnLink(bits)),
+            None => self.gateway(port, destination).map(|_| Fit::Gateway),
+        }
+    }
+
+    /// Our address on `port` to use towards `destination`: one of the same scope, of these the one
+    /// that has most leading bits in common with it, of these the first. (RFC 6724 section 5, rules 2
+    /// and 8; an address in the destination's prefix wins by that.)
+    pub fn source_for(&self, port: PortId, destination: IpAddr) -> Option<IpAddr> {
         let score = |l: &LocalAddress| {
             let scope = is_link_local(l.addr) == is_link_local(destination);
             (scope, prefix_contains(l, destination), common_bits(l.addr, destination))
         };
         let mut best: Option<&LocalAddress> = None;
-        for l in self.local.iter().filter(|l| l.addr.is_ipv4() == destination.is_ipv4()) {
+        for l in self.of(port).filter(|l| l.addr.is_ipv4() == destination.is_ipv4()) {
             if best.is_none_or(|b| score(l) > score(b)) {
                 best = Some(l);
             }
@@ -158,27 +238,29 @@ impl Routes {
         best.map(|l| l.addr)
     }
 
-    /// Largest IP packet on the way to `destination` as far as is known.
-    pub fn path_mtu(&self, now: Instant, destination: IpAddr) -> u16 {
-        match self.paths.get(&destination) {
-            Some(path) if now < path.expires => path.mtu.min(self.mtu),
-            _ => self.mtu,
+    /// Largest IP packet by `port` on the way to `destination` as far as is known.
+    pub fn path_mtu(&self, now: Instant, port: PortId, destination: IpAddr) -> u16 {
+        let link = self.links.get(usize::from(port.0)).map_or(0, |link| link.mtu);
+        match self.paths.get(&(port, destination)) {
+            Some(path) if now < path.expires => path.mtu.min(link),
+            _ => link,
         }
     }
 
-    /// A router says that at most `mtu` bytes pass on the way to `destination`; zero: it does not
-    /// say. `sent` is the length of the packet that did not pass, from the quoted header. The caller
+    /// A router says that at most `mtu` bytes pass on the way from `port` to `destination`; zero: it
+    /// does not say. `sent` is the length of the packet that did not pass, from the quoted header. The caller
     /// has checked that the message is about a segment in flight, RFC 5927 section 4.1.
     ///
     /// Returns the new path MTU, `None` if the message changes nothing.
     pub fn on_packet_too_big(
         &mut self,
         now: Instant,
+        port: PortId,
         destination: IpAddr,
         mtu: u32,
         sent: u16,
     ) -> Option<u16> {
-        let current = self.path_mtu(now, destination);
+        let current = self.path_mtu(now, port, destination);
         let claimed = u16::try_from(mtu).unwrap_or(u16::MAX);
         let mtu = match destination {
             IpAddr::V4(_) => {
@@ -193,10 +275,11 @@ impl Routes {
             return None;
         }
         let path = || PathMtu { mtu, expires: now + PMTU_EXPIRES };
-        if self.paths.is_full() && self.paths.get(&destination).is_none() {
+        let key = (port, destination);
+        if self.paths.is_full() && self.paths.get(&key).is_none() {
             self.make_room();
         }
-        self.paths.insert(destination, path()).ok()?;
+        self.paths.insert(key, path()).ok()?;
         Some(mtu)
     }
 
@@ -213,9 +296,9 @@ impl Routes {
     /// Displace what would expire first. A walk over the table; happens only with more than
     /// [`PMTU_ENTRIES_MAX`] destinations of which each has a connection with a segment in flight.
     fn make_room(&mut self) {
-        let first = self.paths.iter().min_by_key(|(_, path)| path.expires).map(|(addr, _)| *addr);
-        if let Some(addr) = first {
-            self.paths.remove(&addr);
+        let first = self.paths.iter().min_by_key(|(_, path)| path.expires).map(|(key, _)| *key);
+        if let Some(key) = first {
+            self.paths.remove(&key);
         }
     }
 }

@@ -3,9 +3,10 @@
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use base::{ConnId, Device, DropReason, Instant, RxBatch, SeededRandom, WorkerId};
+use base::{ConnId, Device, DropReason, Instant, PortId, RxBatch, SeededRandom, WorkerId};
 use tcp::{CloseReason, TcpCounters};
 
 use crate::conn::{Pending, Phase};
@@ -32,14 +33,18 @@ pub struct Stack<D: Device> {
 
 impl<D: Device> Stack<D> {
     /// A stack that does nothing yet: the application gets [`AppEvent::Start`] in the first turn.
+    /// `devices`: one for each of `config.ports`, in that order, sharing their buffers.
+    ///
+    /// # Panics
+    /// If there are more or fewer devices than ports, no port, or more than [`base::PORTS_MAX`].
     pub fn new(
         config: StackConfig,
         params: Arc<StackParams>,
-        device: D,
+        devices: Vec<D>,
         random: SeededRandom,
         app: Box<dyn App>,
     ) -> Self {
-        let mut core = Core::new(config, params, device, random);
+        let mut core = Core::new(config, params, devices, random);
         core.app_queue.push_back(AppEvent::Start);
         Self { core, app, _stays_here: PhantomData }
     }
@@ -65,7 +70,7 @@ impl<D: Device> Stack<D> {
         work += self.core.transmit();
         // What the last segments of a connection have brought about.
         work += self.deliver();
-        if !self.core.ready.is_empty() {
+        if self.core.ports.iter().any(|port| !port.ready.is_empty()) {
             work += self.core.transmit();
         }
         self.core.end_turn(outgoing, work)
@@ -156,14 +161,24 @@ impl<D: Device> Stack<D> {
         u32::from(told)
     }
 
-    /// The device.
+    /// The device of the first port.
     pub fn device(&self) -> &D {
-        &self.core.port.device
+        &self.core.ports.any().device
     }
 
-    /// The device, for whoever plays the wire.
+    /// The device of the first port, for whoever plays the wire.
     pub fn device_mut(&mut self) -> &mut D {
-        &mut self.core.port.device
+        &mut self.core.ports.any_mut().device
+    }
+
+    /// The device of a port; `None`: there is no such port.
+    pub fn port_device(&self, port: PortId) -> Option<&D> {
+        self.core.ports.get(port).map(|port| &port.device)
+    }
+
+    /// As [`Stack::port_device`], for whoever plays the wire.
+    pub fn port_device_mut(&mut self, port: PortId) -> Option<&mut D> {
+        self.core.ports.get_mut(port).map(|port| &mut port.device)
     }
 
     /// The application.
@@ -220,7 +235,7 @@ impl<D: Device> Core<D> {
             self.retry_at = None;
         }
         if self.env.wants_buffer_sample() {
-            let buffers = self.port.device.buffers();
+            let buffers = self.ports.any().device.buffers();
             self.env.set_buffers(buffers);
             self.wake_starved();
         }
@@ -238,11 +253,14 @@ impl<D: Device> Core<D> {
 
     fn receive(&mut self) -> u32 {
         let mut batch = RxBatch::new();
-        let frames = self.port.device.rx_burst(&mut batch) as u32;
-        for frame in batch.drain(..) {
-            self.on_frame(frame);
+        let mut frames = 0;
+        for port in self.ports.ids() {
+            frames += self.ports[port].device.rx_burst(&mut batch) as u32;
+            for frame in batch.drain(..) {
+                self.on_frame(port, frame);
+            }
+            self.tcp_input(port);
         }
-        self.tcp_input();
         frames
     }
 
@@ -283,12 +301,12 @@ impl<D: Device> Core<D> {
     ) -> Turn {
         self.report_stop();
         work += self.outbox.drain(outgoing);
-        let backed_up = self.port.is_backed_up();
         // Without buffers, more turns at once would change nothing.
-        let planning = !self.ready.is_empty() && self.retry_at.is_none();
-        let pending = backed_up
-            || planning
-            || (!self.news.is_empty() && self.retry_at.is_none())
+        let may_plan = self.retry_at.is_none();
+        let mut ports = self.ports.iter();
+        let busy = ports.any(|port| port.is_backed_up() || (may_plan && !port.ready.is_empty()));
+        let pending = busy
+            || (!self.news.is_empty() && may_plan)
             || !self.app_queue.is_empty()
             || self.wheel.is_due(self.env.now);
         if work > 0 {
@@ -304,7 +322,7 @@ impl<D: Device> Core<D> {
             self.wheel.next_deadline(),
             self.timers.next(),
             self.time_waits.next(),
-            self.neighbors.next_deadline(),
+            self.ports.iter().filter_map(|port| port.neighbors.next_deadline()).min(),
             self.fragments_deadline(),
             self.retry_at,
             (!self.starved.is_empty()).then(|| self.env.now + RETRY_AFTER),

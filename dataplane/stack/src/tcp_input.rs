@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use base::{ConnId, Device, DropReason, Frame, ListenerId, TcpFlags};
+use base::{ConnId, Device, DropReason, Frame, ListenerId, PortId, TcpFlags};
 use tcp::{
     CloseReason, Connection, Disposition, Event, Handshake, HandshakeInput, Keep, ListenInput,
     PathParams, Segment, SeqNum, TimeWaitInput,
@@ -23,19 +23,21 @@ struct Input<'a, F> {
     burst: &'a mut Burst<F>,
     index: usize,
     key: FlowKey,
+    /// Where it came in, and from whom.
+    port: PortId,
     from: Mac,
     seg: Segment,
 }
 
 impl<D: Device> Core<D> {
-    /// Work off the segments of the burst, run by run.
-    pub(crate) fn tcp_input(&mut self) {
+    /// Work off the segments of the burst that came in by `port`, run by run.
+    pub(crate) fn tcp_input(&mut self, port: PortId) {
         let mut burst = core::mem::replace(&mut self.burst, Burst::placeholder());
         for index in 0..burst.run_count() {
             let Some(run) = burst.run(index) else { break };
             let (key, from, seg) = (run.key, run.from, run.seg.clone());
             let segs = seg.segs;
-            let mut input = Input { burst: &mut burst, index, key, from, seg };
+            let mut input = Input { burst: &mut burst, index, key, port, from, seg };
             if let Err(reason) = self.on_run(&mut input) {
                 self.drop_many(reason, segs);
             }
@@ -69,7 +71,7 @@ impl<D: Device> Core<D> {
                     HandshakeInput::Continue => Ok(()),
                     HandshakeInput::Drop(reason) => Err(reason),
                     HandshakeInput::Reset(plan, reason) => {
-                        self.reply(&input.key, input.from, &plan);
+                        self.reply(&input.key, (input.port, input.from), &plan);
                         Err(reason)
                     }
                     HandshakeInput::Established(connection) => {
@@ -222,19 +224,21 @@ impl<D: Device> Core<D> {
     ) -> Result<(), DropReason> {
         let key = input.key;
         let Some(id) = self.listeners.find(key.local(), key.local_port()) else {
-            self.reset(&key, input.from, &input.seg);
+            self.reset(&key, (input.port, input.from), &input.seg);
             return Err(DropReason::TcpNoSocket);
         };
         if self.stopping != Stopping::No {
             return Err(DropReason::Stopping);
         }
-        let path = self.path(&key, iss);
+        // Without a route it will not get far; the peer's SYN came from somewhere, though.
+        let port = self.port_for(&key).unwrap_or(input.port);
+        let path = self.path(port, &key, iss);
         let Some(listening) = self.listeners.get(id) else { return Err(DropReason::TcpNoSocket) };
         let mut cx = self.env.cx(self.env.current_params());
         match listening.listener.on_segment(&mut cx, &input.seg, &path) {
             ListenInput::Drop(reason) => Err(reason),
             ListenInput::Reset(plan, reason) => {
-                self.reply(&key, input.from, &plan);
+                self.reply(&key, (input.port, input.from), &plan);
                 Err(reason)
             }
             ListenInput::SynReceived(handshake) => {
@@ -242,7 +246,7 @@ impl<D: Device> Core<D> {
                     self.env.tcp.listen_drops += 1;
                     return Err(DropReason::ListenSynQueue);
                 }
-                let Some(slot) = self.add_conn(key, handshake, Some(id), path.iss) else {
+                let Some(slot) = self.add_conn((key, port), handshake, Some(id), path.iss) else {
                     self.env.tcp.listen_drops += 1;
                     return Err(DropReason::ConnLimit);
                 };
@@ -278,7 +282,7 @@ impl<D: Device> Core<D> {
     /// Take a handshake into the table. `None`: no room.
     pub(crate) fn add_conn(
         &mut self,
-        key: FlowKey,
+        (key, port): (FlowKey, PortId),
         handshake: Handshake,
         listener: Option<ListenerId>,
         iss: u32,
@@ -287,7 +291,8 @@ impl<D: Device> Core<D> {
             return None;
         }
         let params = self.env.acquire_params();
-        let conn = Conn::new(key, params, handshake, listener, SeqNum::new(iss), self.env.now);
+        let conn =
+            Conn::new((key, port), params, handshake, listener, SeqNum::new(iss), self.env.now);
         let Ok(id) = self.conns.insert(conn) else {
             self.env.release_params(params);
             return None;
@@ -313,7 +318,7 @@ impl<D: Device> Core<D> {
         match waiting.record.on_segment(&mut cx, &input.seg) {
             TimeWaitInput::Drop(reason) => Err(reason),
             TimeWaitInput::Ack(plan, reason) => {
-                self.reply(&input.key, input.from, &plan);
+                self.reply(&input.key, (input.port, input.from), &plan);
                 Err(reason)
             }
             TimeWaitInput::Remove => {
@@ -323,7 +328,7 @@ impl<D: Device> Core<D> {
             TimeWaitInput::NewConnection { iss } => {
                 let local = (input.key.local(), input.key.local_port());
                 let Some(id) = self.listeners.find(local.0, local.1) else {
-                    self.reset(&input.key, input.from, &input.seg);
+                    self.reset(&input.key, (input.port, input.from), &input.seg);
                     return Err(DropReason::TcpNoSocket);
                 };
                 // Whoever cannot be served now must not end the record either: it still keeps old
@@ -359,11 +364,11 @@ impl<D: Device> Core<D> {
     }
 
     /// What the engine is told about the path to a new connection's peer.
-    pub(crate) fn path(&mut self, key: &FlowKey, iss: Option<u32>) -> PathParams {
+    pub(crate) fn path(&mut self, port: PortId, key: &FlowKey, iss: Option<u32>) -> PathParams {
         let iss =
             iss.unwrap_or_else(|| self.isn.isn(self.env.now, key.local_addr(), key.remote_addr()));
         PathParams {
-            mtu: self.routes.path_mtu(self.env.now, key.remote()),
+            mtu: self.routes.path_mtu(self.env.now, port, key.remote()),
             ip_header: if key.is_ipv6() { 40 } else { 20 },
             gso_max: self.env.params().gso_max,
             iss,
@@ -401,9 +406,9 @@ impl<D: Device> Core<D> {
             Some(at) => self.wheel.arm(slot, at),
             None => self.wheel.cancel(slot),
         }
-        let news = conn.pending.any();
+        let (news, port) = (conn.pending.any(), conn.port);
         if wants_transmit {
-            self.ready.push_back(&mut self.conns, slot);
+            self.ports[port].ready.push_back(&mut self.conns, slot);
         }
         if news {
             self.news.push_back(&mut self.conns, slot);
@@ -420,7 +425,7 @@ impl<D: Device> Core<D> {
         } else {
             conn.pending.closed = Some((reason, false));
             self.wheel.cancel(slot);
-            self.ready.remove(&mut self.conns, slot);
+            self.unmake_ready(slot);
             self.news.push_back(&mut self.conns, slot);
         }
     }
@@ -450,7 +455,7 @@ impl<D: Device> Core<D> {
             self.half_open -= 1;
         }
         self.leave_listener(slot);
-        self.ready.remove(&mut self.conns, slot);
+        self.unmake_ready(slot);
         if let Some(record) = record {
             let params = self.env.share_params(params);
             let waiting = Waiting { record, key, params };
@@ -483,7 +488,7 @@ impl<D: Device> Core<D> {
 
     /// Give back all that a detached connection holds.
     pub(crate) fn remove_conn(&mut self, slot: u32) {
-        self.ready.remove(&mut self.conns, slot);
+        self.unmake_ready(slot);
         self.news.remove(&mut self.conns, slot);
         self.starved.remove(&mut self.conns, slot);
         let Some(id) = self.conns.id_at(slot) else { return };

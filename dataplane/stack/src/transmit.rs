@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use base::{Device, DropReason, Frame};
+use base::{Device, DropReason, Frame, PortId};
 use tcp::{Plan, Segment};
 use wire::{FlowKey, Mac};
 
@@ -43,37 +43,54 @@ enum Visit {
 }
 
 impl<D: Device> Core<D> {
-    /// Visit connections on the ready list in turn until all are quiet, the device's queue is full
-    /// or buffers run out. Returns the frames planned.
+    /// Let each port plan and send. Returns the frames planned.
     pub(crate) fn transmit(&mut self) -> u32 {
-        self.port.flush(&mut self.env.counters);
-        if self.port.is_backed_up() {
-            return 0;
+        let (mut planned, mut buffers_left) = (0, true);
+        for port in self.ports.ids_from(self.first_port) {
+            let (frames, enough) = self.transmit_on(port, buffers_left);
+            planned += frames;
+            if buffers_left && !enough {
+                // Whoever runs out of buffers has had some: the next time others come first.
+                self.first_port = self.ports.after(port);
+                self.retry_at = Some(self.env.now + RETRY_AFTER);
+                buffers_left = false;
+            }
         }
-        let limit = self.port.frames_per_turn();
-        let mut budget = limit;
+        planned
+    }
+
+    /// Visit connections on the ready list of a port in turn until all are quiet, the device's queue
+    /// is full or buffers run out; not at all while frames of before are left over or unless
+    /// `plan`. Returns the frames planned, and whether there were buffers enough.
+    fn transmit_on(&mut self, port: PortId, plan: bool) -> (u32, bool) {
+        self.ports[port].flush(&mut self.env.counters);
+        if self.ports[port].is_backed_up() || !plan {
+            return (0, true);
+        }
+        let limit = self.ports[port].frames_per_turn();
+        let (mut budget, mut enough) = (limit, true);
         while budget > 0
-            && let Some(id) = self.ready.pop_front(&mut self.conns)
+            && let Some(id) = self.ports[port].ready.pop_front(&mut self.conns)
         {
             let (used, visit) = self.visit(id.slot, budget.min(SEGS_PER_VISIT));
             budget -= used.min(budget);
             self.after_visit(id.slot, visit != Visit::Idle);
             if visit == Visit::NoBuffers {
-                self.retry_at = Some(self.env.now + RETRY_AFTER);
+                enough = false;
                 break;
             }
         }
-        self.port.flush(&mut self.env.counters);
-        limit - budget
+        self.ports[port].flush(&mut self.env.counters);
+        (limit - budget, enough)
     }
 
     /// As [`Core::after`], but a connection that has said all stays off the ready list.
     fn after_visit(&mut self, slot: u32, more: bool) {
         self.after(slot);
         if more {
-            self.ready.push_back(&mut self.conns, slot);
+            self.make_ready(slot);
         } else {
-            self.ready.remove(&mut self.conns, slot);
+            self.unmake_ready(slot);
         }
     }
 
@@ -112,8 +129,9 @@ impl<D: Device> Core<D> {
     /// many segments were made.
     pub(crate) fn send_plan(&mut self, slot: u32, plan: &Plan) -> u32 {
         let destination = self.destination(slot);
-        let Self { conns, env, port, storage, neighbors, mac, .. } = self;
+        let Self { conns, env, ports, storage, .. } = self;
         let Some(conn) = conns.at_mut(slot) else { return 0 };
+        let port = &mut ports[conn.port];
         let to = match destination {
             Destination::Nowhere(reason) => {
                 env.drop(reason);
@@ -122,7 +140,7 @@ impl<D: Device> Core<D> {
             Destination::Station(to) => to,
             Destination::Parked(_) => Mac::ZERO,
         };
-        let template = Template::new(*mac, to, &conn.key, plan, env.params().ttl);
+        let template = Template::new(port.mac, to, &conn.key, plan, env.params().ttl);
         let mut view = conn.send.view(storage);
         let ipv6 = conn.key.is_ipv6();
         let segs = port.emit(&template, plan, &mut view, |port, frame| {
@@ -131,7 +149,7 @@ impl<D: Device> Core<D> {
                 false => env.counters.ip_out_requests += 1,
             }
             match destination {
-                Destination::Parked(next_hop) => match neighbors.park(next_hop, frame) {
+                Destination::Parked(next_hop) => match port.neighbors.park(next_hop, frame) {
                     Ok(None) => {}
                     Ok(Some(_)) | Err(_) => env.drop(DropReason::NeighborFailed),
                 },
@@ -154,14 +172,15 @@ impl<D: Device> Core<D> {
         {
             return Destination::Station(cached.mac);
         }
-        let Ok(next_hop) = self.routes.next_hop(conn.key.remote()) else {
+        let Ok(next_hop) = self.routes.next_hop(conn.port, conn.key.remote()) else {
             self.env.counters.ip_out_no_routes += 1;
             return Destination::Nowhere(DropReason::NoRoute);
         };
+        let neighbors = &mut self.ports[conn.port].neighbors;
         if core::mem::take(&mut conn.progress) {
-            self.neighbors.confirm(now, next_hop);
+            neighbors.confirm(now, next_hop);
         }
-        match self.neighbors.resolve(now, next_hop) {
+        match neighbors.resolve(now, next_hop) {
             Resolved::Mac(mac) => {
                 let generation = self.neighbor_generation;
                 conn.mac = Some(CachedMac { mac, generation, until: now + MAC_TRUST });
@@ -173,7 +192,7 @@ impl<D: Device> Core<D> {
     }
 
     /// Answer a segment of no connection: a reset, unless it was one.
-    pub(crate) fn reset(&mut self, key: &FlowKey, to: Mac, seg: &Segment) {
+    pub(crate) fn reset(&mut self, key: &FlowKey, to: (PortId, Mac), seg: &Segment) {
         if let Some(plan) = tcp::reset_for(seg)
             && self.reply(key, to, &plan)
         {
@@ -184,13 +203,14 @@ impl<D: Device> Core<D> {
 
     /// Send a segment without payload back to where one came from. A bounded number per turn; false
     /// beyond that.
-    pub(crate) fn reply(&mut self, key: &FlowKey, to: Mac, plan: &Plan) -> bool {
-        if self.resets_left == 0 || !self.port.has_answer_room() {
+    pub(crate) fn reply(&mut self, key: &FlowKey, to: (PortId, Mac), plan: &Plan) -> bool {
+        let (port, to) = (&mut self.ports[to.0], to.1);
+        if self.resets_left == 0 || !port.has_answer_room() {
             return false;
         }
         self.resets_left -= 1;
-        let template = Template::new(self.mac, to, key, plan, self.env.params().ttl);
-        let made = self.port.emit(&template, plan, &mut NoPayload, |port, frame| port.push(frame));
+        let template = Template::new(port.mac, to, key, plan, self.env.params().ttl);
+        let made = port.emit(&template, plan, &mut NoPayload, |port, frame| port.push(frame));
         if made > 0 {
             if key.is_ipv6() {
                 self.env.counters.ip6_out_requests += 1;
@@ -202,12 +222,12 @@ impl<D: Device> Core<D> {
     }
 
     /// Send a frame that was parked.
-    pub(crate) fn unpark(&mut self, mut frame: D::Frame, mac: Mac) {
+    pub(crate) fn unpark(&mut self, port: PortId, mut frame: D::Frame, mac: Mac) {
         let Some(to) = frame.head_mut().and_then(|head| head.first_chunk_mut::<6>()) else {
             self.env.drop(DropReason::NoBuffer);
             return;
         };
         *to = mac.0;
-        self.port.push(frame);
+        self.ports[port].push(frame);
     }
 }

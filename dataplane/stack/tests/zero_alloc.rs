@@ -11,7 +11,8 @@ use accel::counting::Counting;
 use base::mem::{MemConfig, MemDevice};
 use base::{ConnId, Instant, SeededRandom, WorkerId};
 use stack::{
-    App, AppEvent, ChecksumPolicy, Io, Limits, LocalAddress, Stack, StackConfig, StackParams,
+    App, AppEvent, ChecksumPolicy, Io, Limits, LocalAddress, PortSetup, Stack, StackConfig,
+    StackParams,
 };
 use tcp::ConnOptions;
 
@@ -74,11 +75,16 @@ fn config(last: u8, mtu: u16) -> StackConfig {
     StackConfig {
         worker: WorkerId(0),
         workers: 1,
-        addresses: vec![LocalAddress { addr: Ipv4Addr::new(10, 0, 0, last).into(), prefix: 24 }],
-        gateway4: None,
-        gateway6: None,
-        mtu,
-        rx_checksum: ChecksumPolicy::Verify,
+        ports: vec![PortSetup {
+            addresses: vec![LocalAddress {
+                addr: Ipv4Addr::new(10, 0, 0, last).into(),
+                prefix: 24,
+            }],
+            gateway4: None,
+            gateway6: None,
+            mtu,
+            rx_checksum: ChecksumPolicy::Verify,
+        }],
         limits: Limits { connections: 16, time_wait: 16, ..Limits::default() },
         stop_limit: Duration::from_secs(1),
     }
@@ -123,8 +129,8 @@ fn measure(mtu: u16, request: bool) {
     let remote = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 7);
     let params = || std::sync::Arc::new(StackParams::default());
     let mut stacks = [
-        Stack::new(config(1, mtu), params(), a, SeededRandom::new(1), app(Some(remote))),
-        Stack::new(config(2, mtu), params(), b, SeededRandom::new(2), app(None)),
+        Stack::new(config(1, mtu), params(), vec![a], SeededRandom::new(1), app(Some(remote))),
+        Stack::new(config(2, mtu), params(), vec![b], SeededRandom::new(2), app(None)),
     ];
     let mut now = Instant::from_millis(1);
     stacks[1].turn(now, &mut std::iter::empty(), &mut |_| Ok(()));

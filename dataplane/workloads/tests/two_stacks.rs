@@ -7,7 +7,8 @@ use std::time::Duration;
 use base::mem::{MemConfig, MemDevice};
 use base::{Instant, SeededRandom, WorkerId};
 use stack::{
-    ChecksumPolicy, Command, Limits, LocalAddress, Outgoing, Stack, StackConfig, StackParams,
+    ChecksumPolicy, Command, Limits, LocalAddress, Outgoing, PortSetup, Stack, StackConfig,
+    StackParams,
 };
 use workloads::iperf::{
     Client, ClientConfig, Direction, Params, Report, Server, ServerConfig, SilentHost, Summary,
@@ -25,11 +26,13 @@ fn config(host: u8) -> StackConfig {
     StackConfig {
         worker: WorkerId(0),
         workers: 1,
-        addresses: vec![LocalAddress { addr: addr(host), prefix: 24 }],
-        gateway4: None,
-        gateway6: None,
-        mtu: 1500,
-        rx_checksum: ChecksumPolicy::Verify,
+        ports: vec![PortSetup {
+            addresses: vec![LocalAddress { addr: addr(host), prefix: 24 }],
+            gateway4: None,
+            gateway6: None,
+            mtu: 1500,
+            rx_checksum: ChecksumPolicy::Verify,
+        }],
         limits: Limits::default(),
         stop_limit: Duration::from_secs(5),
     }
@@ -78,8 +81,8 @@ fn run(params: Params) -> [Seen; 2] {
     let shared = Arc::new(StackParams::default());
     let random = SeededRandom::new;
     let mut stacks = [
-        Stack::new(config(1), shared.clone(), a, random(1), Box::new(Server::new(server))),
-        Stack::new(config(2), shared, b, random(2), Box::new(Client::new(client))),
+        Stack::new(config(1), shared.clone(), vec![a], random(1), Box::new(Server::new(server))),
+        Stack::new(config(2), shared, vec![b], random(2), Box::new(Client::new(client))),
     ];
     let mut seen = [Seen::default(), Seen::default()];
     let mut asked = [false; 2];

@@ -4,9 +4,19 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
+/// One port.
+fn setup(
+    addresses: &[LocalAddress],
+    gateway4: Option<Ipv4Addr>,
+    gateway6: Option<Ipv6Addr>,
+) -> PortSetup {
+    let rx_checksum = crate::ChecksumPolicy::Verify;
+    PortSetup { addresses: addresses.to_vec(), gateway4, gateway6, mtu: 9000, rx_checksum }
+}
+
 fn routes() -> Routes {
     let local = |addr: &str, prefix| LocalAddress { addr: ip(addr), prefix };
-    Routes::new(
+    let port = setup(
         &[
             local("10.0.0.1", 24),
             local("192.168.1.1", 30),
@@ -17,9 +27,11 @@ fn routes() -> Routes {
         ],
         Some(Ipv4Addr::new(10, 0, 0, 254)),
         Some("fe80::ff".parse().unwrap()),
-        1500,
-    )
+    );
+    Routes::new([(&port, 1500)])
 }
+
+const ONE: PortId = PortId::FIRST;
 
 #[test]
 fn next_hop_and_source() {
@@ -38,8 +50,9 @@ fn next_hop_and_source() {
     ];
     let routes = routes();
     for (name, destination, expected) in rows {
-        let found = routes.lookup(Instant::ZERO, ip(destination)).ok();
+        let found = routes.lookup(Instant::ZERO, ip(destination), None).ok();
         let expected = expected.map(|(hop, source)| Route {
+            port: ONE,
             next_hop: ip(hop),
             source: ip(source),
             mtu: 1500,
@@ -51,10 +64,10 @@ fn next_hop_and_source() {
 #[test]
 fn without_gateway_or_address_there_is_no_route() {
     let local = LocalAddress { addr: ip("10.0.0.1"), prefix: 24 };
-    let routes = Routes::new(&[local], None, None, 1500);
-    assert!(routes.lookup(Instant::ZERO, ip("10.0.0.2")).is_ok());
-    assert_eq!(routes.lookup(Instant::ZERO, ip("10.0.1.2")), Err(NoRoute));
-    assert_eq!(routes.lookup(Instant::ZERO, ip("fd00::2")), Err(NoRoute));
+    let routes = Routes::new([(&setup(&[local], None, None), 1500)]);
+    assert!(routes.lookup(Instant::ZERO, ip("10.0.0.2"), None).is_ok());
+    assert_eq!(routes.lookup(Instant::ZERO, ip("10.0.1.2"), None), Err(NoRoute));
+    assert_eq!(routes.lookup(Instant::ZERO, ip("fd00::2"), None), Err(NoRoute));
 }
 
 #[test]
@@ -67,7 +80,7 @@ fn source_of_the_right_scope_and_prefix_before_the_longest_match() {
         local("10.0.0.1", 24),
         local("10.0.0.2", 24),
     ];
-    let routes = Routes::new(&addresses, None, None, 1500);
+    let routes = Routes::new([(&setup(&addresses, None, None), 1500)]);
     let rows = [
         ("a global one for a global one", "2001:db8::1", "fd00::1"),
         ("a local one for a local one", "fe80::2", "fe80::1"),
@@ -75,7 +88,7 @@ fn source_of_the_right_scope_and_prefix_before_the_longest_match() {
         ("in both prefixes", "10.0.0.194", "10.0.0.193"),
     ];
     for (name, destination, source) in rows {
-        assert_eq!(routes.source_for(ip(destination)), Some(ip(source)), "{name}");
+        assert_eq!(routes.source_for(ONE, ip(destination)), Some(ip(source)), "{name}");
     }
 }
 
@@ -134,8 +147,8 @@ fn h40_packet_too_big() {
         let mut routes = routes();
         let now = Instant::from_millis(5);
         let destination = ip(destination);
-        assert_eq!(routes.on_packet_too_big(now, destination, mtu, sent), expected, "{name}");
-        let after = routes.lookup(now, destination).unwrap().mtu;
+        assert_eq!(routes.on_packet_too_big(now, ONE, destination, mtu, sent), expected, "{name}");
+        let after = routes.lookup(now, destination, None).unwrap().mtu;
         assert_eq!(after, expected.unwrap_or(1500), "{name}");
     }
 }
@@ -144,13 +157,13 @@ fn h40_packet_too_big() {
 fn h41_a_path_mtu_falls_once_and_is_forgotten_in_time() {
     let mut routes = routes();
     let (now, far) = (Instant::from_millis(5), ip("8.8.8.8"));
-    assert_eq!(routes.on_packet_too_big(now, far, 1400, 1500), Some(1400));
+    assert_eq!(routes.on_packet_too_big(now, ONE, far, 1400, 1500), Some(1400));
     for _ in 0..1000 {
-        assert_eq!(routes.on_packet_too_big(now, far, 1400, 1500), None);
+        assert_eq!(routes.on_packet_too_big(now, ONE, far, 1400, 1500), None);
     }
     let end = now + PMTU_EXPIRES;
-    assert_eq!(routes.path_mtu(end - Duration::from_nanos(1), far), 1400);
-    assert_eq!(routes.path_mtu(end, far), 1500);
+    assert_eq!(routes.path_mtu(end - Duration::from_nanos(1), ONE, far), 1400);
+    assert_eq!(routes.path_mtu(end, ONE, far), 1500);
     routes.age(end);
     assert_eq!(routes.paths(), 0);
 }
@@ -161,10 +174,10 @@ fn path_mtus_are_bounded_and_the_oldest_gives_way() {
     for i in 0..PMTU_ENTRIES_MAX as u32 + 10 {
         let destination = IpAddr::V4(Ipv4Addr::from_bits(0x0800_0000 + i));
         let now = Instant::from_millis(u64::from(i));
-        assert_eq!(routes.on_packet_too_big(now, destination, 1400, 1500), Some(1400));
+        assert_eq!(routes.on_packet_too_big(now, ONE, destination, 1400, 1500), Some(1400));
     }
     assert_eq!(routes.paths(), PMTU_ENTRIES_MAX);
     let now = Instant::from_millis(2000);
-    assert_eq!(routes.path_mtu(now, IpAddr::V4(Ipv4Addr::from_bits(0x0800_0009))), 1500);
-    assert_eq!(routes.path_mtu(now, IpAddr::V4(Ipv4Addr::from_bits(0x0800_000a))), 1400);
+    assert_eq!(routes.path_mtu(now, ONE, IpAddr::V4(Ipv4Addr::from_bits(0x0800_0009))), 1500);
+    assert_eq!(routes.path_mtu(now, ONE, IpAddr::V4(Ipv4Addr::from_bits(0x0800_000a))), 1400);
 }

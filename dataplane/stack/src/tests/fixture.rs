@@ -14,8 +14,8 @@ use base::{Device, DropReason, Frame, Instant, Offloads, SeededRandom, TcpFlags,
 use wire::{EtherType, Mac, TcpFields, TcpHeader, TcpOptions, checksum, ethernet, ipv4, ipv6};
 
 use crate::{
-    App, AppEvent, ChecksumPolicy, Command, Io, Limits, LocalAddress, Outgoing, Stack, StackConfig,
-    StackParams, Turn,
+    App, AppEvent, ChecksumPolicy, Command, Io, Limits, LocalAddress, Outgoing, PortSetup, Stack,
+    StackConfig, StackParams, Turn,
 };
 
 pub(super) const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -44,14 +44,16 @@ pub(super) fn stack_config(last: u8, mtu: u16) -> StackConfig {
     StackConfig {
         worker: WorkerId(0),
         workers: 1,
-        addresses: vec![
-            LocalAddress { addr: v4.into(), prefix: 24 },
-            LocalAddress { addr: v6.into(), prefix: 64 },
-        ],
-        gateway4: Some(Ipv4Addr::new(10, 0, 0, 254)),
-        gateway6: None,
-        mtu,
-        rx_checksum: ChecksumPolicy::Verify,
+        ports: vec![PortSetup {
+            addresses: vec![
+                LocalAddress { addr: v4.into(), prefix: 24 },
+                LocalAddress { addr: v6.into(), prefix: 64 },
+            ],
+            gateway4: Some(Ipv4Addr::new(10, 0, 0, 254)),
+            gateway6: None,
+            mtu,
+            rx_checksum: ChecksumPolicy::Verify,
+        }],
         limits: Limits { connections: 256, half_open: 64, time_wait: 64, ..Limits::default() },
         stop_limit: Duration::from_secs(5),
     }
@@ -96,7 +98,7 @@ impl Host {
         let device = MemDevice::detached(&mem);
         let full = level(&device);
         let stack =
-            Stack::new(config, Arc::new(params), device, SeededRandom::new(7), Box::new(app));
+            Stack::new(config, Arc::new(params), vec![device], SeededRandom::new(7), Box::new(app));
         let mut host =
             Self { stack, now: Instant::from_millis(1000), outgoing: Vec::new(), events, full };
         host.turn();

@@ -393,7 +393,7 @@ fn fix_checksum(body: &mut [u8]) {
 pub(super) fn echo_host(trust: bool, mem: MemConfig) -> (Host, Anchor) {
     let mut config = stack_config(1, 1500);
     if trust {
-        config.rx_checksum = ChecksumPolicy::Trust;
+        config.ports[0].rx_checksum = ChecksumPolicy::Trust;
     }
     let script = |io: &mut dyn Io, event: &AppEvent| match event {
         AppEvent::Start => {

@@ -149,11 +149,11 @@ fn a_link_that_leaves_checksums_out_is_reported_once() {
     for _ in 0..100 {
         host.give(&frame);
     }
-    let traps = host.outgoing.iter().filter(|o| matches!(o, Outgoing::ChecksumTrap)).count();
+    let traps = host.outgoing.iter().filter(|o| matches!(o, Outgoing::ChecksumTrap(_))).count();
     assert_eq!(traps, 1);
     // Policy `Trust` is the way out.
     let mut config = stack_config(1, 1500);
-    config.rx_checksum = ChecksumPolicy::Trust;
+    config.ports[0].rx_checksum = ChecksumPolicy::Trust;
     let mut host = Host::with(mem_config(), config, StackParams::default(), |_, _| {});
     assert_eq!(tcp_of(&host.give(&frame)).len(), 1);
 }

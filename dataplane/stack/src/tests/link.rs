@@ -209,7 +209,7 @@ fn our_addresses_are_announced_at_the_start() {
     let mut stack = crate::Stack::new(
         stack_config(1, 1500),
         StackParams::default().into(),
-        device,
+        vec![device],
         base::SeededRandom::new(1),
         std::boxed::Box::new(FnApp(|_: &mut dyn crate::Io, _| {})),
     );

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
+use alloc::vec;
 use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -23,7 +24,7 @@ fn pair(params: StackParams, apps: Apps) -> [Stack<MemDevice>; 2] {
     let [client, server] = apps;
     let stack = |device, last: u8, app| {
         let seed = SeededRandom::new(last.into());
-        Stack::new(stack_config(last, 1500), params.clone().into(), device, seed, app)
+        Stack::new(stack_config(last, 1500), params.clone().into(), vec![device], seed, app)
     };
     let mut stacks = [stack(a, 1, client), stack(b, 2, server)];
     stacks[1].turn(Instant::from_millis(1000), &mut core::iter::empty(), &mut |_| Ok(()));
@@ -52,7 +53,7 @@ fn echo() -> Box<dyn App> {
                 .unwrap();
         }
         AppEvent::Readable { conn } => {
-            let mut back = std::vec::Vec::new();
+            let mut back = vec::Vec::new();
             io.recv(conn, &mut |bytes| {
                 back.extend_from_slice(bytes);
                 bytes.len()

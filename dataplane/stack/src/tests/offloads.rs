@@ -105,7 +105,13 @@ impl World {
         let [a, b] = nics;
         let stack = |nic, last: u8, app: Box<dyn crate::App>| {
             let random = SeededRandom::new(job.seed.wrapping_mul(2).wrapping_add(last.into()));
-            Stack::new(stack_config(last, job.mtu), StackParams::default().into(), nic, random, app)
+            Stack::new(
+                stack_config(last, job.mtu),
+                StackParams::default().into(),
+                Vec::from([nic]),
+                random,
+                app,
+            )
         };
         let client = end(&progress[0], plans[0], Some(SocketAddr::new(remote, 5001)));
         let server = end(&progress[1], plans[1], None);

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::net::{IpAddr, SocketAddr};
@@ -188,7 +189,7 @@ impl Setup {
         let stack = |device, last, app: Box<dyn crate::App>| {
             let config: StackConfig = stack_config(last, self.mtu);
             let random = SeededRandom::new(self.seed * 2 + u64::from(last));
-            Stack::new(config, StackParams::default().into(), device, random, app)
+            Stack::new(config, StackParams::default().into(), vec![device], random, app)
         };
         let client = end(&progress[0], self.plans[0], Some(SocketAddr::new(remote, 5001)));
         let server = end(&progress[1], self.plans[1], None);
@@ -458,7 +459,7 @@ fn the_device_that_claims_offloads_gets_the_work() {
     let mut stack = Stack::new(
         stack_config(1, 1500),
         StackParams::default().into(),
-        device,
+        vec![device],
         SeededRandom::new(1),
         Box::new(FnApp(script)),
     );

@@ -85,7 +85,7 @@ impl Wire {
             Stack::new(
                 config,
                 Arc::new(params.clone()),
-                MemDevice::detached(&mem),
+                Vec::from([MemDevice::detached(&mem)]),
                 random,
                 Box::new(app),
             )

@@ -99,6 +99,7 @@ fn options(input: &mut Input<'_>) -> ConnOptions {
         congestion: (choice & 16 != 0).then_some(CongestionAlgorithm::Reno),
         keepalive: choice & 32 != 0,
         user_timeout: (choice & 64 != 0).then(|| Duration::from_millis(u64::from(input.u8()) * 50)),
+        ..ConnOptions::default()
     }
 }
 

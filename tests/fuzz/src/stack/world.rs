@@ -11,8 +11,8 @@ use base::mem::{MemConfig, MemDevice, MemFrame};
 use base::{ConnId, Device, DropReason, Frame, Instant, SeededRandom, TcpFlags, WorkerId};
 use sim::oracle::{is_suspect, stuck_connection};
 use stack::{
-    ChecksumPolicy, Command, Limits, LocalAddress, Outgoing, Snapshot, Stack, StackConfig,
-    StackParams, Turn,
+    ChecksumPolicy, Command, Limits, LocalAddress, Outgoing, PortSetup, Snapshot, Stack,
+    StackConfig, StackParams, Turn,
 };
 
 use super::app::{Book, Script};
@@ -74,11 +74,13 @@ fn config(trust: bool, tight: bool) -> StackConfig {
     StackConfig {
         worker: WorkerId(0),
         workers: 1,
-        addresses,
-        gateway4: Some([10, 0, 0, 254].into()),
-        gateway6: None,
-        mtu: MTU,
-        rx_checksum: if trust { ChecksumPolicy::Trust } else { ChecksumPolicy::Verify },
+        ports: vec![PortSetup {
+            addresses,
+            gateway4: Some([10, 0, 0, 254].into()),
+            gateway6: None,
+            mtu: MTU,
+            rx_checksum: if trust { ChecksumPolicy::Trust } else { ChecksumPolicy::Verify },
+        }],
         limits,
         stop_limit: Duration::from_secs(5),
     }
@@ -107,7 +109,7 @@ impl World {
         let stack = Stack::new(
             config(trust, choice & TIGHT != 0),
             Arc::new(StackParams::default()),
-            device,
+            vec![device],
             SeededRandom::new(7),
             Box::new(Script(Rc::clone(&book))),
         );
