@@ -9,8 +9,8 @@ use std::time::Duration;
 use base::mem::{MemConfig, MemDevice};
 use base::{ConnId, Device, DropReason, Instant, ListenerId, SeededRandom, TcpFlags, WorkerId};
 use stack::{
-    App, AppEvent, ChecksumPolicy, Command, ConnRow, Io, Limits, LocalAddress, Outgoing, Stack,
-    StackConfig, StackParams,
+    App, AppEvent, ChecksumPolicy, Command, ConnRow, Io, Limits, LocalAddress, Outgoing, PortSetup,
+    Stack, StackConfig, StackParams,
 };
 use tcp::{CloseReason, ConnOptions};
 use wire::{EtherType, Mac, TcpFields, TcpHeader, TcpOptions, checksum, ethernet, ipv4, ipv6};
@@ -116,14 +116,16 @@ impl Host {
         let config = StackConfig {
             worker: WorkerId(0),
             workers: 1,
-            addresses: vec![
-                LocalAddress { addr: OUR_IP.into(), prefix: 24 },
-                LocalAddress { addr: OUR_IP6.into(), prefix: 64 },
-            ],
-            gateway4: None,
-            gateway6: None,
-            mtu: MTU,
-            rx_checksum: ChecksumPolicy::Verify,
+            ports: vec![PortSetup {
+                addresses: vec![
+                    LocalAddress { addr: OUR_IP.into(), prefix: 24 },
+                    LocalAddress { addr: OUR_IP6.into(), prefix: 64 },
+                ],
+                gateway4: None,
+                gateway6: None,
+                mtu: MTU,
+                rx_checksum: ChecksumPolicy::Verify,
+            }],
             limits: Limits {
                 connections: 4,
                 half_open: 4,
@@ -146,7 +148,7 @@ impl Host {
         let full = (device.buffers().free, device.header_buffers_free());
         let told = Rc::<RefCell<Told>>::default();
         let app = Box::new(Notes(Rc::clone(&told)));
-        let stack = Stack::new(config, Arc::clone(params), device, SeededRandom::new(7), app);
+        let stack = Stack::new(config, Arc::clone(params), vec![device], SeededRandom::new(7), app);
         let mut host = Self { stack, now, told, family, listener: None, rows: Vec::new(), full };
         host.turn();
         host.introduce_peer();
