@@ -36,13 +36,16 @@ pub enum AppKind {
     Echo,
     /// Throws away what it receives, RFC 863.
     Discard,
+    /// Answers requests of `millrace rr`.
+    RrServer,
 }
 
 /// Names and usual ports.
-const KINDS: [(&str, u16, AppKind); 3] = [
+const KINDS: [(&str, u16, AppKind); 4] = [
     ("iperf-server", 5201, AppKind::IperfServer { one_off: false, idle_timeout: None }),
     ("echo", 7, AppKind::Echo),
     ("discard", 9, AppKind::Discard),
+    ("rr-server", 5210, AppKind::RrServer),
 ];
 
 impl AppKind {
@@ -52,6 +55,7 @@ impl AppKind {
             Self::IperfServer { .. } => "iperf-server",
             Self::Echo => "echo",
             Self::Discard => "discard",
+            Self::RrServer => "rr-server",
         }
     }
 }
@@ -101,7 +105,7 @@ pub(super) fn resolve(
                 }
             }
         }
-        AppKind::Echo | AppKind::Discard => {
+        AppKind::Echo | AppKind::Discard | AppKind::RrServer => {
             if let Some(key) = one_off {
                 return Err(stray(&key.at, "one_off"));
             }

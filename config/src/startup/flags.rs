@@ -30,6 +30,12 @@ pub struct PortFlags {
     pub memory: Option<String>,
     /// `--hugepages`
     pub hugepages: Option<bool>,
+    /// `--buffers`
+    pub buffers: Option<i64>,
+    /// `--connections`
+    pub connections: Option<i64>,
+    /// `--time-wait`
+    pub time_wait: Option<i64>,
     /// `--instance`
     pub instance: Option<String>,
     /// `--profile`
@@ -111,6 +117,15 @@ impl PortFlags {
         }
         if let Some(memory) = &self.memory {
             raw.dataplane.memory = Some(Located::flag(Scalar::Text(memory.clone()), "--memory"));
+        }
+        for (to, value, flag) in [
+            (&mut raw.limits.buffers, self.buffers, "--buffers"),
+            (&mut raw.limits.connections, self.connections, "--connections"),
+            (&mut raw.limits.time_wait, self.time_wait, "--time-wait"),
+        ] {
+            if let Some(n) = value {
+                *to = Some(Located::flag(n, flag));
+            }
         }
         if let Some(on) = self.hugepages {
             raw.dataplane.hugepages = Some(Located::flag(on, "--hugepages"));

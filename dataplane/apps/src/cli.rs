@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// An iperf3-compatible server or client over a DPDK port
     Iperf(Box<IperfArgs>),
+    /// Latency of requests and responses, and short connections per second
+    Rr(Box<RrArgs>),
     Sysctl(SysctlArgs),
     Ss(SsArgs),
     Nstat(NstatArgs),
@@ -109,6 +111,15 @@ pub(crate) struct PortArgs {
     /// Memory for buffers, such as 256MiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
+    /// Buffers for frames and payload, per worker
+    #[arg(long, value_name = "N")]
+    pub(crate) buffers: Option<u32>,
+    /// Connections at most, per worker
+    #[arg(long, value_name = "N")]
+    pub(crate) connections: Option<u32>,
+    /// TIME-WAIT records at most, per worker (net.ipv4.tcp_max_tw_buckets)
+    #[arg(long, value_name = "N")]
+    pub(crate) time_wait: Option<u32>,
     /// Use hugepages
     #[arg(long)]
     pub(crate) hugepages: bool,
@@ -251,4 +262,126 @@ pub(crate) struct IperfArgs {
 
     #[command(flatten)]
     pub(crate) ports: PortArgs,
+}
+
+/// How short connections end.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Close {
+    /// The client resets: nothing is left behind
+    Rst,
+    /// The client closes first and keeps TIME-WAIT
+    FinClient,
+    /// The server closes first and keeps TIME-WAIT
+    FinServer,
+}
+
+/// What `--help` of rr says at its end.
+const RR_HELP: &str = "\
+Requests say how they are to be answered, so a server needs no sizes. Against an ordinary echo server leave both \
+sizes equal. Times are those of the turns that send and receive: on a worker that polls (--idle poll, which belongs \
+on a core of its own) one may be off by the length of an idle turn, about 0.1 us; the mean of a single connection is \
+exact. With --rate a time begins when its request was due, so a stall counts for all that waited (no coordinated \
+omission).
+
+Exit status: 0 done, 1 nothing was measured or the test broke off, 2 usage, 3 environment, 5 done with failures.";
+
+/// Requests, responses, short connections, idle connections.
+#[derive(Args, Debug)]
+#[command(after_help = RR_HELP)]
+pub(crate) struct RrArgs {
+    /// Run as a server
+    #[arg(short, long)]
+    pub(crate) server: bool,
+    /// Run as a client of HOST, an address
+    #[arg(short, long, value_name = "HOST")]
+    pub(crate) client: Option<String>,
+    /// Two stacks in this process, a server and a client, over a crossed net_ring pair
+    #[arg(long)]
+    pub(crate) ring: bool,
+
+    /// Ports to listen on or connect to, such as 5210 or 5201..5208 or 5201,5203
+    #[arg(short, long = "port", value_name = "PORTS", help_heading = "Both roles")]
+    pub(crate) ports: Option<String>,
+    /// Bytes of a request (default 64); on a server: of clients that do not say
+    #[arg(long, value_name = "N[KM]", help_heading = "Both roles")]
+    pub(crate) request_size: Option<String>,
+    /// Bytes of a response (default 64); on a server: for clients that do not say, which otherwise
+    /// get as many bytes as they sent
+    #[arg(long, value_name = "N[KM]", help_heading = "Both roles")]
+    pub(crate) response_size: Option<String>,
+
+    /// Listen at this address of ours only
+    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Server")]
+    pub(crate) bind: Option<std::net::IpAddr>,
+
+    /// Seconds to measure (default 10)
+    #[arg(short, long, value_name = "SECS", help_heading = "Client")]
+    pub(crate) time: Option<f64>,
+    /// Transactions to measure (instead of -t); K M G are powers of 1000
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N[KMG]",
+        conflicts_with = "time",
+        help_heading = "Client"
+    )]
+    pub(crate) transactions: Option<String>,
+    /// Seconds at the beginning that do not count
+    #[arg(short = 'O', long, value_name = "SECS", default_value_t = 0.0, help_heading = "Client")]
+    pub(crate) omit: f64,
+    /// Seconds between reports, at least 0.1; 0 for none
+    #[arg(short, long, value_name = "SECS", default_value_t = 1.0, help_heading = "Client")]
+    pub(crate) interval: f64,
+    /// Connections
+    #[arg(
+        short = 'P',
+        long,
+        default_value_t = 1,
+        conflicts_with = "connect",
+        help_heading = "Client"
+    )]
+    pub(crate) parallel: u32,
+    /// Requests under way on each connection at most
+    #[arg(
+        long,
+        visible_alias = "burst",
+        value_name = "N",
+        default_value_t = 1,
+        conflicts_with = "connect",
+        help_heading = "Client"
+    )]
+    pub(crate) outstanding: u32,
+    /// Requests per second over all connections, sent when they are due; K M G are powers of 1000
+    #[arg(long, value_name = "N[KMG]", conflicts_with = "connect", help_heading = "Client")]
+    pub(crate) rate: Option<String>,
+    /// A connection for each request: connect, request, response, close
+    #[arg(long, help_heading = "Client")]
+    pub(crate) connect: bool,
+    /// Short connections at once
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Client")]
+    pub(crate) concurrency: u32,
+    /// How short connections end
+    #[arg(long, value_name = "HOW", default_value = "rst", help_heading = "Client")]
+    pub(crate) close: Close,
+    /// First open so many connections and hold them idle
+    #[arg(long, value_name = "N[KM]", help_heading = "Client")]
+    pub(crate) hold: Option<String>,
+    /// Seconds that a connection may take, or may leave requests unanswered
+    #[arg(long, value_name = "SECS", default_value_t = 10.0, help_heading = "Client")]
+    pub(crate) timeout: f64,
+    /// One JSON document at the end (docs/rr-json.md)
+    #[arg(long, help_heading = "Client")]
+    pub(crate) json: bool,
+    /// Write histograms in the log format of HdrHistogram
+    #[arg(long, value_name = "FILE", help_heading = "Client")]
+    pub(crate) hdr_log: Option<PathBuf>,
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "version6", help_heading = "Client")]
+    pub(crate) version4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long, help_heading = "Client")]
+    pub(crate) version6: bool,
+
+    #[command(flatten)]
+    pub(crate) dataplane: PortArgs,
 }

@@ -35,6 +35,21 @@ fn system_info() -> String {
     )
 }
 
+/// Resident memory of this process in bytes; zero where that cannot be read.
+pub(crate) fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap_or_default();
+    let kib = line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
+
+/// Civil time in seconds since 1970; shown, never used for deciding.
+pub(crate) fn unix_seconds() -> f64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0.0, |d| d.as_secs_f64())
+}
+
 /// This process, for the reports of iperf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process;

@@ -12,7 +12,8 @@ use workloads::iperf::{
 use crate::cli::IperfArgs;
 use crate::fault::{Fault, Outcome};
 use crate::host::Process;
-use crate::{output, ports};
+use crate::number::number;
+use crate::{output, ports, ring};
 
 pub(crate) fn run(args: IperfArgs) -> Outcome {
     if args.version {
@@ -196,28 +197,6 @@ fn not_a_number(text: &str, flag: &str) -> Fault {
     Fault::usage(format!("parameter error - {flag}: \"{text}\" is not a number with K, M, G or T"))
 }
 
-/// A decimal number, a fraction allowed, with one letter of K M G T as powers of `power`. Whatever
-/// would be behind the letter is an error, as since 3.20 of the original.
-fn number(text: &str, power: u64) -> Option<u64> {
-    let (digits, factor) = match text.chars().last()? {
-        c if c.is_ascii_digit() => (text, 1),
-        c => {
-            let exponent = "kmgt".find(c.to_ascii_lowercase())? as u32 + 1;
-            (&text[..text.len() - c.len_utf8()], power.checked_pow(exponent)?)
-        }
-    };
-    match digits.split_once('.') {
-        None => digits.parse::<u64>().ok()?.checked_mul(factor),
-        Some((whole, fraction)) => {
-            let whole = whole.parse::<u64>().ok()?.checked_mul(factor)?;
-            let scale = 10u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-            let part =
-                u128::from(fraction.parse::<u64>().ok()?) * u128::from(factor) / u128::from(scale);
-            whole.checked_add(u64::try_from(part).ok()?)
-        }
-    }
-}
-
 fn interval(args: &IperfArgs) -> Result<Option<Duration>, Fault> {
     match args.interval {
         0.0 => Ok(None),
@@ -351,134 +330,26 @@ impl Screen {
 }
 
 /// Two stacks in one process.
-#[cfg(feature = "dpdk")]
 fn ring(
     args: &IperfArgs,
     mut server: ServerConfig,
     params: Params,
     interval: Option<Duration>,
 ) -> Outcome {
-    use base::WorkerId;
-    use runtime::{Dataplane, Options, WorkerSetup};
-    use stack::{LocalAddress, PortSetup, StackConfig};
-
-    let (server_address, client_address) = if args.version6 {
-        (
-            IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 1u16]),
-            IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 2u16]),
-        )
-    } else {
-        (IpAddr::from([10, 99, 0, 1]), IpAddr::from([10, 99, 0, 2]))
-    };
-    let mtu = args.ports.mtu.unwrap_or(1500);
-    if !(1280..=config::startup::MTU_MAX).contains(&mtu) {
-        return Err(Fault::usage(format!(
-            "--mtu {mtu} is not in 1280..{}",
-            config::startup::MTU_MAX
-        )));
-    }
-    let profile = match args.ports.profile.as_deref() {
-        None => config::Profile::Millrace,
-        Some(name) => name.parse().map_err(|e| Fault::usage(format!("--profile: {e}")))?,
-    };
-    let mut knobs = config::Knobs::new(profile);
-    for assignment in &args.ports.sysctls {
-        let (name, value) = assignment
-            .split_once('=')
-            .ok_or_else(|| Fault::usage(format!("--sysctl {assignment}: not NAME=VALUE")))?;
-        knobs
-            .set(name.trim(), value, config::Source::CommandLine)
-            .map_err(|e| Fault::usage(format!("--sysctl: {e}")))?;
-    }
+    let ring = ring::Ring::new(&args.ports, args.version6)?;
     // The client ends the dataplane.
     server.one_off = false;
     server.interval = None;
-    let target = SocketAddr::new(server_address, args.port);
-    let client = client_config(args, target, server_address.to_string(), params, interval)?;
+    let host = ring.server;
+    let target = SocketAddr::new(host, args.port);
+    let client = client_config(args, target, host.to_string(), params, interval)?;
     let mut screen = Screen::new(args)?;
-
-    let (mut a, mut b) = runtime::ports::ring_pair(mtu, None).map_err(ports::device_fault)?;
     if !args.json && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         eprintln!("millrace: two stacks in this process, on a crossed net_ring pair");
     }
-    let stack_config = |worker: u16, addr: IpAddr| StackConfig {
-        worker: WorkerId(worker),
-        workers: 1,
-        ports: vec![PortSetup {
-            addresses: vec![LocalAddress { addr, prefix: if addr.is_ipv4() { 24 } else { 64 } }],
-            gateway4: None,
-            gateway6: None,
-            mtu,
-            rx_checksum: stack::ChecksumPolicy::Verify,
-        }],
-        limits: stack::Limits::default(),
-        stop_limit: Duration::from_secs(2),
-    };
-    let (Some(qa), Some(qb)) = (a.queues.pop(), b.queues.pop()) else {
-        return Err(Fault::new(crate::fault::FAILED, "the ring pair has no queues"));
-    };
-    let cores = runtime::available_cores();
-    let core = |index: usize| (cores.len() > 1).then(|| cores[index % cores.len()]);
-    let workers = vec![
-        WorkerSetup {
-            core: core(0),
-            config: stack_config(0, server_address),
-            make: a.parts(qa, move || Box::new(Server::new(server))),
-        },
-        WorkerSetup {
-            core: core(1),
-            config: stack_config(1, client_address),
-            make: b.parts(qb, move || Box::new(Client::new(client))),
-        },
-    ];
-    let options = Options {
-        instance: args
-            .ports
-            .instance
-            .clone()
-            .unwrap_or_else(|| format!("ring-{}", std::process::id())),
-        socket: args.ports.instance.is_some(),
-        idle: ports::idle(config::startup::IdlePolicy::Adaptive),
-        stop_limit: Duration::from_secs(2),
-    };
-    // The server's reports would only repeat the client's.
-    let show = move |worker, message| {
-        if worker == WorkerId(1) {
-            screen.show(message);
-        }
-    };
-    let hooks = ports::hooks(show, || {});
-    ports::finish(Dataplane { options, knobs, workers, hooks })
-}
-
-#[cfg(not(feature = "dpdk"))]
-fn ring(_: &IperfArgs, _: ServerConfig, _: Params, _: Option<Duration>) -> Outcome {
-    Err(ports::without_dpdk())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number;
-
-    #[test]
-    fn suffixes_are_powers() {
-        for (text, power, expected) in [
-            ("10", 1024, Some(10)),
-            ("1K", 1024, Some(1024)),
-            ("1.5M", 1024, Some(1_572_864)),
-            ("10g", 1000, Some(10_000_000_000)),
-            ("2T", 1000, Some(2_000_000_000_000)),
-            ("0.1k", 1000, Some(100)),
-            ("", 1024, None),
-            ("K", 1024, None),
-            ("-1", 1024, None),
-            ("1MB", 1024, None),
-            ("1x", 1024, None),
-            ("1é", 1024, None),
-            ("99999999999999999999", 1024, None),
-            ("18446744073709551615T", 1024, None),
-        ] {
-            assert_eq!(number(text, power), expected, "{text}");
-        }
-    }
+    ring.run(
+        move || Box::new(Server::new(server)),
+        move || Box::new(Client::new(client)),
+        move |m| screen.show(m),
+    )
 }

@@ -9,8 +9,11 @@ mod control;
 mod fault;
 mod host;
 mod iperf;
+mod number;
 mod output;
 mod ports;
+mod ring;
+mod rr;
 mod run;
 
 use std::process::ExitCode;
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Iperf(args) => iperf::run(*args),
+        Command::Rr(args) => rr::run(&args),
         Command::Sysctl(args) => control::sysctl::run(&args),
         Command::Ss(args) => control::ss::run(&args),
         Command::Nstat(args) => control::nstat::run(&args),

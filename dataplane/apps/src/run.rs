@@ -63,6 +63,11 @@ fn make(app: &AppConfig) -> Box<dyn App> {
             Box::new(workloads::iperf::Server::new(config))
         }
         AppKind::Echo => Box::new(workloads::echo::Echo::new(plain)),
+        AppKind::RrServer => Box::new(workloads::rr::Server::new(workloads::rr::ServerConfig {
+            addr: app.bind,
+            ports: vec![app.port],
+            sizes: None,
+        })),
         AppKind::Discard => Box::new(workloads::discard::Discard::new(plain)),
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use stack::{Command, Message, Outgoing, Snapshot, StackCounters, StackParams};
 use tcp::TcpCounters;
 
-use crate::MonotonicClock;
+use crate::clock::TimeBase;
 use crate::idle::IdlePolicy;
 use crate::mailbox::Shared;
 use crate::protocol::Request;
@@ -107,14 +107,14 @@ impl<D: Device + 'static> Dataplane<D> {
         };
         stop_on_panic();
 
-        let clock = MonotonicClock::start();
+        let time = TimeBase::start();
         let params = Arc::new(self.knobs.to_params(1));
         let shared: Vec<Arc<Shared>> = self.workers.iter().map(|_| Shared::new()).collect();
         let mut workers = Vec::new();
         for (index, setup) in self.workers.into_iter().enumerate() {
             let idle = self.options.idle;
             let handle =
-                worker::spawn(index, setup, clock, idle, Arc::clone(&params), shared.clone())
+                worker::spawn(index, setup, time, idle, Arc::clone(&params), shared.clone())
                     .map_err(|e| format!("cannot start worker {index}: {e}"))?;
             workers.push(Worker::new(handle));
         }

@@ -21,7 +21,6 @@ mod signals;
 mod socket;
 mod worker;
 
-pub use clock::MonotonicClock;
 pub use control::{Dataplane, Hooks, LinkState, Options, Outcome};
 pub use idle::IdlePolicy;
 pub use socket::{SocketError, socket_path};

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use base::{Clock, Device, SeededRandom};
 use stack::{App, Command, Outgoing, Stack, StackConfig, StackParams};
 
-use crate::MonotonicClock;
+use crate::clock::TimeBase;
 use crate::idle::{Idle, IdlePolicy, Rest};
 use crate::mailbox::{GoneOnDrop, Inbox, Shared};
 
@@ -47,7 +47,7 @@ pub(crate) struct WorkerHandle {
 pub(crate) fn spawn<D: Device + 'static>(
     index: usize,
     setup: WorkerSetup<D>,
-    clock: MonotonicClock,
+    time: TimeBase,
     idle: IdlePolicy,
     params: Arc<StackParams>,
     inboxes: Vec<Arc<Shared>>,
@@ -56,13 +56,13 @@ pub(crate) fn spawn<D: Device + 'static>(
     let mine = Arc::clone(&shared);
     let thread = thread::Builder::new()
         .name(format!("millrace-w{index}"))
-        .spawn(move || run(setup, clock, idle, params, &mine, &inboxes))?;
+        .spawn(move || run(setup, time, idle, params, &mine, &inboxes))?;
     Ok(WorkerHandle { shared, thread })
 }
 
 fn run<D: Device>(
     setup: WorkerSetup<D>,
-    clock: MonotonicClock,
+    time: TimeBase,
     idle: IdlePolicy,
     params: Arc<StackParams>,
     shared: &Shared,
@@ -79,6 +79,7 @@ fn run<D: Device>(
     let worker = setup.config.worker;
     let mut stack = Stack::new(setup.config, params, devices, seed_from_system()?, app);
     let mut idle = Idle::new(idle);
+    let clock = time.clock();
     let mut turns = 0u64;
 
     while !shared.quit.load(Ordering::Relaxed) {

@@ -7,7 +7,6 @@ use base::{ConnId, Instant};
 use stack::{App, AppEvent, ConnectError, Io};
 use tcp::{CloseReason, ConnOptions};
 
-use super::alarm::Alarm;
 use super::code::{Code, Failure};
 use super::control::{
     self, Control, Cookie, Input, RESULTS_MAX_BYTES, State, cookie_text, new_cookie,
@@ -18,6 +17,7 @@ use super::outbox::{Outbox, RETRY};
 use super::params::Params;
 use super::report::{ControlInfo, Report, ServerOutput, Side};
 use super::results::Results;
+use crate::alarm::Alarm;
 
 /// While data flows, limits are looked at this often: they move with each byte, and following them
 /// with the timer would cost more than the data.

@@ -23,7 +23,6 @@
 //!   share nothing. A session is known by its cookie, so handing connections over between workers
 //!   can be added without touching the protocol.
 
-mod alarm;
 mod capture;
 mod client;
 mod code;

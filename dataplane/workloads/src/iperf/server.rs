@@ -16,7 +16,6 @@ use base::{ConnId, Instant, ListenerId};
 use stack::{App, AppEvent, Io, ListenError};
 use tcp::ConnOptions;
 
-use super::alarm::Alarm;
 use super::capture::Capture;
 use super::client::HOUSEKEEPING;
 use super::code::{Code, Failure};
@@ -32,6 +31,7 @@ use super::params::Params;
 use super::report::{ControlInfo, Interval, Report, Side};
 use super::results::Results;
 use super::text;
+use crate::alarm::Alarm;
 
 /// Connections waiting to be reported: 256 streams of a test and some intruders.
 const BACKLOG: u32 = 512;

@@ -31,6 +31,11 @@ impl Alarm {
         }
     }
 
+    /// Whether it is set to `at` or earlier.
+    pub(crate) fn rings_by(&self, at: Instant) -> bool {
+        self.armed.is_some_and(|armed| armed <= at)
+    }
+
     /// It has run out.
     pub(crate) fn rang(&mut self) {
         self.armed = None;
