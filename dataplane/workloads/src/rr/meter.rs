@@ -14,6 +14,8 @@ pub(crate) struct Meter {
     pub(crate) latency: Box<Latencies>,
     pub(crate) setup: Option<Box<Latencies>>,
     pub(crate) failures: Failures,
+    /// The last failure, whether handed out or not.
+    pub(crate) last: Option<Failure>,
 }
 
 impl Meter {
@@ -24,11 +26,13 @@ impl Meter {
             latency: Box::default(),
             setup: with_setup.then(Box::default),
             failures: Failures::default(),
+            last: None,
         }
     }
 
     pub(crate) fn fail(&mut self, failure: Failure) {
         self.failures.count(failure);
+        self.last = Some(failure);
     }
 
     /// Hand out what was collected and start afresh.

@@ -544,7 +544,7 @@ impl Client {
             };
             self.leave_from = conn.slot.checked_add(1);
             match (self.roles.remove(conn), &self.work) {
-                (Some(Role::Works(_)), Work::Ping(_)) => io.close(conn),
+                (Some(Role::Works(_)), Work::Ping(_)) if self.exit == Some(0) => io.close(conn),
                 _ => io.abort(conn),
             }
         }
@@ -646,7 +646,7 @@ impl Client {
             (Work::Churn(churn), Phase::Running { .. }) => {
                 churn.sweep(io, limit, &mut self.meter);
                 if stuck {
-                    match self.meter.failures.iter().map(|(f, _)| f).next() {
+                    match self.meter.last {
                         Some(failure) => self.stop_for(io, failure),
                         None => self.give_up(io, Failure::NoAnswer),
                     }

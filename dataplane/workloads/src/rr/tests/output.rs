@@ -74,7 +74,7 @@ round trip      10.000    8356.3    30.015     50004     50004     50004     500
 
 const CONNECT_TAIL: &str = "\
 microseconds       min      mean       p50       p90       p99     p99.9    p99.99       max
-set-up           7.000     7.500     7.003     8.003     8.003     8.003     8.003     8.003
+set-up           7.000     7.502     7.003     8.003     8.003     8.003     8.003     8.003
 connection      10.000    8356.3    30.015     50004     50004     50004     50004     50004
 6 connections in 2.00 s: 3 per second, 1 failed
 ";
