@@ -793,7 +793,7 @@ proptest! {
     fn any_flags_never_panic(
         words in prop::collection::vec(any::<Option<String>>(), 8),
         lists in prop::collection::vec(prop::collection::vec(any::<String>(), 0..3), 3),
-        numbers in prop::collection::vec(any::<Option<i64>>(), 2),
+        numbers in prop::collection::vec(any::<Option<i64>>(), 5),
     ) {
         let word = |i: usize| words[i].clone();
         let flags = PortFlags {
@@ -808,6 +808,9 @@ proptest! {
             idle: word(4),
             memory: word(5),
             hugepages: None,
+            buffers: numbers[2],
+            connections: numbers[3],
+            time_wait: numbers[4],
             instance: word(6),
             profile: word(7),
             sysctl: lists[2].clone(),
