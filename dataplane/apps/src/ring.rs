@@ -92,7 +92,10 @@ impl Ring {
             worker: WorkerId(worker),
             workers: 1,
             ports: vec![PortSetup {
-                addresses: vec![LocalAddress { addr, prefix: if addr.is_ipv4() { 24 } else { 64 } }],
+                addresses: vec![LocalAddress {
+                    addr,
+                    prefix: if addr.is_ipv4() { 24 } else { 64 },
+                }],
                 gateway4: None,
                 gateway6: None,
                 mtu,
