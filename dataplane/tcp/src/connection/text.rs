@@ -100,18 +100,21 @@ impl Connection {
                 if had_holes {
                     self.hot.flags.set(Flags::ACK_NOW);
                 }
+                self.note_partial_duplicate(cx, range, keep, rcv_nxt);
                 self.learn_fin(fin, fin_seq, keep);
                 self.finish_in_order(cx, seg, keep, rcv_nxt)
             }
             Inserted::OutOfOrder { keep } => {
+                let island = self
+                    .ext
+                    .as_ref()
+                    .and_then(|ext| ext.assembler.sack_blocks(1).first().map(|&(_, right)| right));
+                self.note_partial_duplicate(cx, range, keep, island.unwrap_or(keep.end()));
                 self.learn_fin(fin, fin_seq, keep);
                 self.finish_out_of_order(cx, seg, keep, range)
             }
             Inserted::Duplicate => {
-                if self.hot.flags.has(Flags::SACK) && cx.params.dsack && seg.len > 0 {
-                    cx.counters.dsack_ofo_sent += 1;
-                    self.attach(cx).dsack = Some((start, range_end));
-                }
+                self.report_duplicate(cx, start, range_end);
                 self.owe_duplicate_ack(seg);
                 Disposition::Drop(DropReason::TcpOldData)
             }
@@ -120,6 +123,31 @@ impl Connection {
                 self.owe_duplicate_ack(seg);
                 Disposition::Drop(DropReason::OfoLimit)
             }
+        }
+    }
+
+    /// RFC 2883 section 4.2: of a segment that is in part here already, the first such part is
+    /// reported. `keep` is what was new, and `known_to` the end of what lies behind it without a hole.
+    fn note_partial_duplicate(
+        &mut self,
+        cx: &mut Cx<'_>,
+        range: SeqRange,
+        keep: SeqRange,
+        known_to: SeqNum,
+    ) {
+        if self.ext.as_ref().is_some_and(|ext| ext.dsack.is_some()) {
+            // Its beginning was older still.
+        } else if range.start().before(keep.start()) {
+            self.report_duplicate(cx, range.start(), keep.start());
+        } else if keep.end().before(range.end()) {
+            self.report_duplicate(cx, keep.end(), range.end().earlier(known_to));
+        }
+    }
+
+    fn report_duplicate(&mut self, cx: &mut Cx<'_>, start: SeqNum, end: SeqNum) {
+        if self.hot.flags.has(Flags::SACK) && cx.params.dsack && start.before(end) {
+            cx.counters.dsack_ofo_sent += 1;
+            self.attach(cx).dsack = Some((start, end));
         }
     }
 
