@@ -197,7 +197,7 @@ fn listen(t: &Tcb, s: &Seg) -> Expected {
     // Second: any acknowledgement is bad.
     if s.flags.ack() {
         let rst = Reply::Rst { seq: s.ack, ack: None };
-        return Expected::discard(t, DropReason::TcpAckUnsent, rst);
+        return Expected::discard(t, DropReason::TcpStrayAck, rst);
     }
     // Third: the SYN. Its text may be queued; RFC 9293 does not ask that it be acknowledged, and
     // without Fast Open it is not (RFC 7413 section 1).
