@@ -1,6 +1,5 @@
 //! The control thread.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -14,11 +13,11 @@ use tcp::TcpCounters;
 
 use crate::clock::TimeBase;
 use crate::idle::IdlePolicy;
-use crate::mailbox::Shared;
+use crate::mailbox::{Backlog, Questions};
 use crate::protocol::Request;
 use crate::signals::Signals;
 use crate::socket::{ClientId, ControlSocket};
-use crate::worker::{self, WorkerHandle, WorkerSetup};
+use crate::worker::{self, Shared, WorkerHandle, WorkerSetup};
 
 /// How often the control thread looks around when nothing happens.
 const ROUND: Duration = Duration::from_millis(4);
@@ -34,6 +33,10 @@ const WATCHDOG: Duration = Duration::from_secs(2);
 const STOP_GRACE: Duration = Duration::from_secs(1);
 /// How long workers may take to answer a request that came over the control socket.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// Commands that wait for a worker whose inbox is full, beyond which it is not told to age.
+const BACKLOG_HIGH: usize = 16;
+/// What is asked when everything has ended; no other question has this name.
+const LAST_QUESTION: QuestionId = QuestionId(u64::MAX);
 /// Rows of `ss` per worker.
 const ROWS_MAX: u32 = 10_000;
 
@@ -109,7 +112,7 @@ impl<D: Device + 'static> Dataplane<D> {
 
         let time = TimeBase::start();
         let params = Arc::new(self.knobs.to_params(1));
-        let shared: Vec<Arc<Shared>> = self.workers.iter().map(|_| Shared::new()).collect();
+        let shared = worker::mailboxes(self.workers.len());
         let mut workers = Vec::new();
         for (index, setup) in self.workers.into_iter().enumerate() {
             let idle = self.options.idle;
@@ -125,6 +128,7 @@ impl<D: Device + 'static> Dataplane<D> {
             generation: 1,
             workers,
             socket,
+            next_question: 0,
             pending: Vec::new(),
             links: Vec::new(),
             stop: None,
@@ -152,8 +156,9 @@ fn stop_on_panic() {
 struct Worker {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<Result<(), String>>>,
-    /// Commands that found the inbox full, oldest first.
-    backlog: VecDeque<Command>,
+    backlog: Backlog<Command>,
+    /// Open questions for snapshots.
+    questions: Questions<QuestionId>,
     heartbeat: u64,
     heartbeat_moved: Instant,
     reported: bool,
@@ -166,7 +171,8 @@ impl Worker {
         Self {
             shared: handle.shared,
             thread: Some(handle.thread),
-            backlog: VecDeque::new(),
+            backlog: Backlog::new(),
+            questions: Questions::new(),
             heartbeat: 0,
             heartbeat_moved: Instant::now(),
             reported: false,
@@ -176,22 +182,33 @@ impl Worker {
     }
 
     fn post(&mut self, command: Command) {
-        self.backlog.push_back(command);
-        self.flush();
+        self.backlog.post(&self.shared.inbox, command);
     }
 
     fn flush(&mut self) {
-        while let Some(command) = self.backlog.pop_front() {
-            if let Err(back) = self.shared.inbox.push(command) {
-                self.backlog.push_front(back);
-                break;
-            }
+        self.backlog.flush(&self.shared.inbox);
+    }
+
+    /// What would be said again soon is not said to a worker that does not listen.
+    fn post_if_it_listens(&mut self, command: Command) {
+        if self.backlog.len() < BACKLOG_HIGH {
+            self.post(command);
         }
+    }
+
+    fn ask(&mut self, by: QuestionId, connections: u32) {
+        self.post(Command::Snapshot { connections });
+        self.questions.asked(by);
     }
 }
 
+/// Names a question to all workers; none has the name of an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct QuestionId(u64);
+
 /// A request that waits for the workers.
 struct Pending {
+    id: QuestionId,
     /// `None`: our own question (SIGUSR1, the end).
     client: Option<(ClientId, Value)>,
     until: Instant,
@@ -219,6 +236,7 @@ struct Control {
     generation: u64,
     workers: Vec<Worker>,
     socket: Option<ControlSocket>,
+    next_question: u64,
     pending: Vec<Pending>,
     links: Vec<LinkState>,
     stop: Option<Stop>,
@@ -256,9 +274,7 @@ impl Control {
                 secrets = Instant::now();
                 self.post_all(|| Command::RotateSecrets);
             }
-            if let Some(index) =
-                self.workers.iter().position(|w| w.shared.gone.load(Ordering::Acquire))
-            {
+            if let Some(index) = self.workers.iter().position(|w| w.shared.is_gone()) {
                 failure = Some(self.join(index));
                 break;
             }
@@ -273,7 +289,7 @@ impl Control {
             self.last_snapshots();
         }
         for worker in &self.workers {
-            worker.shared.quit.store(true, Ordering::Relaxed);
+            worker.shared.ask_to_quit();
         }
         for index in 0..self.workers.len() {
             let joined = self.join(index);
@@ -337,13 +353,12 @@ impl Control {
                 }
             }
             Outgoing::Snapshot(snapshot) => {
-                let wants = |p: &&mut Pending| {
-                    !matches!(p.kind, PendingKind::Params { .. }) && p.waiting[index]
-                };
-                if let Some(p) = self.pending.iter_mut().find(wants) {
+                // The answer to a question that nobody waits for any more is no answer to another.
+                let by = self.workers[index].questions.answered();
+                if let Some(p) = self.pending.iter_mut().find(|p| Some(p.id) == by) {
                     p.waiting[index] = false;
                     p.snapshots[index] = Some(snapshot);
-                } else {
+                } else if by == Some(LAST_QUESTION) {
                     self.workers[index].last = Some(snapshot);
                 }
             }
@@ -378,7 +393,9 @@ impl Control {
         for worker in &mut self.workers {
             worker.last = None;
         }
-        self.post_all(|| Command::Snapshot { connections: 0 });
+        for worker in &mut self.workers {
+            worker.ask(LAST_QUESTION, 0);
+        }
         let begun = Instant::now();
         while begun.elapsed() < STOP_GRACE && self.workers.iter().any(|w| w.last.is_none()) {
             if self.take_results() == 0 {
@@ -388,7 +405,9 @@ impl Control {
     }
 
     fn housekeeping(&mut self) {
-        self.post_all(|| Command::Age);
+        for worker in &mut self.workers {
+            worker.post_if_it_listens(Command::Age);
+        }
         for index in 0..self.workers.len() {
             let worker = &mut self.workers[index];
             let beat = worker.shared.heartbeat.load(Ordering::Relaxed);
@@ -416,10 +435,15 @@ impl Control {
     }
 
     fn ask_all(&mut self, client: Option<(ClientId, Value)>, kind: PendingKind, rows: u32) {
+        let id = QuestionId(self.next_question);
+        self.next_question += 1;
         if !matches!(kind, PendingKind::Params { .. }) {
-            self.post_all(|| Command::Snapshot { connections: rows });
+            for worker in &mut self.workers {
+                worker.ask(id, rows);
+            }
         }
         self.pending.push(Pending {
+            id,
             client,
             until: Instant::now() + ANSWER_LIMIT,
             kind,

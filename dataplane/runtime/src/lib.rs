@@ -19,6 +19,7 @@ pub mod protocol;
 mod rows;
 mod signals;
 mod socket;
+mod sync;
 mod worker;
 
 pub use control::{Dataplane, Hooks, LinkState, Options, Outcome};

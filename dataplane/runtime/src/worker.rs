@@ -10,7 +10,7 @@ use stack::{App, Command, Outgoing, Stack, StackConfig, StackParams};
 
 use crate::clock::TimeBase;
 use crate::idle::{Idle, IdlePolicy, Rest};
-use crate::mailbox::{GoneOnDrop, Inbox, Shared};
+use crate::mailbox::{GoneOnDrop, Inbox};
 
 /// What a worker is made of, made on its own thread.
 pub struct WorkerParts<D> {
@@ -34,6 +34,19 @@ pub struct WorkerSetup<D> {
     pub config: StackConfig,
     /// See [`MakeParts`].
     pub make: MakeParts<D>,
+}
+
+/// Commands that wait for one worker at most.
+const INBOX_COMMANDS: usize = 1024;
+/// Results of one worker that wait for the control thread at most.
+const OUTBOX_RESULTS: usize = 4096;
+
+/// The mailboxes of one worker.
+pub(crate) type Shared = crate::mailbox::Shared<Command, Outgoing>;
+
+/// Mailboxes for `workers` workers.
+pub(crate) fn mailboxes(workers: usize) -> Vec<Arc<Shared>> {
+    (0..workers).map(|_| Shared::new(INBOX_COMMANDS, OUTBOX_RESULTS)).collect()
 }
 
 /// The watchdog needs no finer heartbeat than this many turns.
@@ -82,7 +95,7 @@ fn run<D: Device>(
     let clock = time.clock();
     let mut turns = 0u64;
 
-    while !shared.quit.load(Ordering::Relaxed) {
+    while !shared.shall_quit() {
         let now = clock.now();
         let turn = stack.turn(now, &mut Inbox(&shared.inbox), &mut |out| match out {
             Outgoing::ToWorker(to, message) => match inboxes.get(usize::from(to.0)) {
