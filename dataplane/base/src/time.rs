@@ -87,6 +87,8 @@ pub trait Clock {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -99,5 +101,45 @@ mod tests {
             Instant::from_millis(5).since(Instant::from_millis(3)),
             Duration::from_millis(2)
         );
+    }
+
+    /// What would be right with unlimited numbers.
+    fn clamped(nanos: i128) -> Instant {
+        Instant::from_nanos(nanos.clamp(0, u64::MAX.into()) as u64)
+    }
+
+    proptest! {
+        #[test]
+        fn arithmetic_is_that_of_unlimited_numbers_with_the_ends_cut_off(
+            at in edge(), d in edge(), secs in any::<u64>(), unit in any::<u64>(),
+        ) {
+            let (a, n) = (i128::from(at), i128::from(d));
+            let (at, d) = (Instant::from_nanos(at), Duration::from_nanos(d));
+            prop_assert_eq!(at + d, clamped(a + n));
+            prop_assert_eq!(at - d, clamped(a - n));
+            let long = Duration::from_secs(secs);
+            prop_assert_eq!(at + long, clamped(a + long.as_nanos() as i128));
+            prop_assert_eq!(at - long, clamped(a - long.as_nanos() as i128));
+            prop_assert_eq!(Instant::from_millis(unit), clamped(i128::from(unit) * 1_000_000));
+            prop_assert_eq!(Instant::from_micros(unit), clamped(i128::from(unit) * 1_000));
+        }
+
+        #[test]
+        fn since_takes_back_what_was_added(at in edge(), other in edge(), d in 0..u64::MAX / 2) {
+            let (at, other) = (Instant::from_nanos(at), Instant::from_nanos(other));
+            let d = Duration::from_nanos(d);
+            prop_assert_eq!((at + d).since(at), d.min(Instant::FAR_FUTURE.since(at)));
+            // One of the two ways is zero, and the other leads from one to the other.
+            let (there, back) = (at.since(other), other.since(at));
+            prop_assert!(there.is_zero() || back.is_zero());
+            prop_assert_eq!(other + there - back, at);
+            prop_assert_eq!(at.as_millis(), at.as_micros() / 1_000);
+            prop_assert_eq!(at < other, !back.is_zero());
+        }
+    }
+
+    /// Any number, often one near an end.
+    fn edge() -> impl Strategy<Value = u64> {
+        prop_oneof![any::<u64>(), 0..1000_u64, u64::MAX - 1000..=u64::MAX]
     }
 }

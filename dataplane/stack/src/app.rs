@@ -160,7 +160,7 @@ pub trait Io {
     /// The peer's end.
     fn remote_addr(&self, conn: ConnId) -> Option<SocketAddr>;
 
-    /// Bytes that [`Io::send`] would take now.
+    /// Bytes that [`Io::send`] would take now, if not more: it may fill what a buffer has left.
     fn send_room(&self, conn: ConnId) -> usize;
 
     /// Send from `data`; returns how many bytes were taken (copied). Less than all: a

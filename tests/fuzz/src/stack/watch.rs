@@ -184,3 +184,105 @@ impl Watch {
         }
     }
 }
+
+/// A net is to be trusted only after it has caught something.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::{OUR_IP, PEER_IP, frame, segment};
+    use base::TcpFlags;
+    use wire::TcpFields;
+
+    const ISS: u32 = 5000;
+
+    fn ours(seq: u32, ack: u32, window: u16, payload: &[u8]) -> Vec<u8> {
+        let fields = TcpFields {
+            src_port: 80,
+            dst_port: 1000,
+            seq: ISS.wrapping_add(seq),
+            ack,
+            flags: TcpFlags::ACK,
+            window,
+            ..TcpFields::default()
+        };
+        let body = segment(OUR_IP.into(), PEER_IP.into(), &fields, payload);
+        frame(OUR_IP.into(), PEER_IP.into(), protocol::TCP, &body)
+    }
+
+    fn bytes(place: u32, len: u32) -> Vec<u8> {
+        (place..place + len).map(pattern).collect()
+    }
+
+    /// After a handshake with a scale of 2 on both sides, in which the peer has offered 1000 bytes.
+    fn watch() -> Watch {
+        let mut watch = Watch::default();
+        let syn = TcpFields {
+            src_port: 1000,
+            dst_port: 80,
+            flags: TcpFlags::SYN,
+            window: 1000,
+            ..TcpFields::default()
+        };
+        let body = segment(PEER_IP.into(), OUR_IP.into(), &syn, b"");
+        let arrived = frame(PEER_IP.into(), OUR_IP.into(), protocol::TCP, &body);
+        watch.on_arrived(&Seen::of(&arrived).unwrap(), Some(2));
+        let options = TcpOptions { window_scale: Some(2), ..TcpOptions::default() };
+        let answer = TcpFields {
+            src_port: 80,
+            dst_port: 1000,
+            seq: ISS,
+            ack: 1,
+            flags: TcpFlags::SYN | TcpFlags::ACK,
+            window: 400,
+            options,
+            ..TcpFields::default()
+        };
+        let body = segment(OUR_IP.into(), PEER_IP.into(), &answer, b"");
+        let sent = frame(OUR_IP.into(), PEER_IP.into(), protocol::TCP, &body);
+        watch.on_sent(&Seen::of(&sent).unwrap(), Some(2), false);
+        watch
+    }
+
+    fn send(watch: &mut Watch, frame: &[u8]) {
+        watch.on_sent(&Seen::of(frame).unwrap(), Some(2), false);
+    }
+
+    #[test]
+    fn what_was_offered_may_be_used_and_the_edge_may_lose_less_than_its_unit() {
+        let mut watch = watch();
+        send(&mut watch, &ours(1, 1, 100, &bytes(0, 500)));
+        send(&mut watch, &ours(501, 1, 100, &bytes(500, 500)));
+        send(&mut watch, &ours(1, 4, 99, &bytes(0, 500)));
+        send(&mut watch, &ours(1001, 5, 99, &bytes(1000, 1)));
+    }
+
+    #[test]
+    #[should_panic(expected = "ends 1 beyond")]
+    fn a_byte_beyond_the_window_is_noticed() {
+        send(&mut watch(), &ours(501, 1, 100, &bytes(500, 501)));
+    }
+
+    #[test]
+    #[should_panic(expected = "byte 2 of the stream")]
+    fn a_wrong_byte_is_noticed() {
+        send(&mut watch(), &ours(1, 1, 100, &[pattern(0), pattern(1), 99]));
+    }
+
+    #[test]
+    #[should_panic(expected = "went back by 4")]
+    fn an_edge_that_goes_back_is_noticed() {
+        let mut watch = watch();
+        send(&mut watch, &ours(1, 1, 100, b""));
+        send(&mut watch, &ours(1, 1, 99, b""));
+    }
+
+    #[test]
+    #[should_panic(expected = "wrong checksum")]
+    fn a_wrong_checksum_is_noticed() {
+        let mut frame = ours(1, 1, 100, &bytes(0, 4));
+        frame[0..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+        check_frame(&frame, 1500);
+        frame[50] ^= 1;
+        check_frame(&frame, 1500);
+    }
+}
