@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+mod host;
+
 use std::process::{Command, Output};
 
 use tests::binary;
@@ -32,6 +34,7 @@ fn help_and_version_are_no_errors() {
         &["iperf", "--help"],
         &["iperf", "-h"],
         &["run", "--help"],
+        &["doctor", "--help"],
     ] {
         let out = millrace(args);
         assert_eq!(out.status.code(), Some(0), "{args:?}");
@@ -147,4 +150,27 @@ fn two_stacks_in_one_process_need_no_root() {
         assert!(out.status.success(), "{flags:?}: {text}{}", String::from_utf8_lossy(&out.stderr));
         assert!(text.contains("\"sum_received\""), "{text}");
     }
+}
+
+#[test]
+fn the_doctor_says_what_cannot_start() {
+    let here = millrace(&["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&here.stdout).expect("one document");
+    let ready = report["ready"].as_bool().expect("a verdict");
+    assert_eq!(here.status.code(), Some(if ready { 0 } else { 3 }), "{report:#}");
+    let findings = report["findings"].as_array().expect("findings");
+    assert!(findings.iter().any(|f| f["check"] == "dpdk"), "{report:#}");
+
+    let port = ["--vdev", "net_af_packet0,iface=no-such-if", "--address", "10.0.0.2/24"];
+    let none = millrace(&[&["doctor"][..], &port].concat());
+    let text = String::from_utf8_lossy(&none.stdout).into_owned();
+    assert_eq!(none.status.code(), Some(3), "{text}");
+    assert!(text.contains("interface no-such-if does not exist"), "{text}");
+    let null = millrace(&["doctor", "--vdev", "net_null0", "--address", "10.0.0.2/24"]);
+    let text = String::from_utf8_lossy(&null.stdout).into_owned();
+    assert!(text.contains("net_null0 can be opened"), "{text}");
+    let bare = millrace(&["doctor", "--vdev", "net_null0"]);
+    let text = String::from_utf8_lossy(&bare.stdout).into_owned();
+    assert_eq!(bare.status.code(), Some(3), "{text}");
+    assert!(text.contains("--address"), "{text}");
 }

@@ -8,6 +8,7 @@ use crate::config_cmd::ConfigArgs;
 use crate::control::nstat::NstatArgs;
 use crate::control::ss::SsArgs;
 use crate::control::sysctl::SysctlArgs;
+use crate::doctor::DoctorArgs;
 
 /// Exit statuses, for `--help` of the whole program.
 const EXIT_HELP: &str = "\
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Ss(SsArgs),
     Nstat(NstatArgs),
     Config(ConfigArgs),
+    Doctor(Box<DoctorArgs>),
     /// Completions for a shell, on standard output
     Completions {
         /// The shell

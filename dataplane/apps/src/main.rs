@@ -6,6 +6,7 @@
 mod cli;
 mod config_cmd;
 mod control;
+mod doctor;
 mod fault;
 mod host;
 mod iperf;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Ss(args) => control::ss::run(&args),
         Command::Nstat(args) => control::nstat::run(&args),
         Command::Config(args) => config_cmd::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "millrace", &mut text);

@@ -100,9 +100,59 @@ pub fn open(
     hugepages: bool,
     extra: &[String],
 ) -> Result<OpenPort, PortFault> {
-    let config = port_config(request);
-    let mut eal = environment(&[&config], memory_mib, hugepages)?;
+    let (mut eal, name) = prepare(request, memory_mib, hugepages)?;
     eal.extra = extra.to_vec();
+    let eal = Eal::init(&eal)?;
+    start(&eal, Port::open(&eal, &name)?, &port_config(request))
+}
+
+/// Start EAL and make two ports of which each receives what the other sends.
+///
+/// # Errors
+/// What is wrong with the machine.
+pub fn ring_pair(mtu: u16, memory_mib: Option<u32>) -> Result<(OpenPort, OpenPort), PortFault> {
+    let config = PortConfig { mtu, ..PortConfig::default() };
+    let eal = Eal::init(&environment(&[&config, &config], memory_mib, false)?)?;
+    let RingPair { a, b } = RingPair::create(&eal, "millrace", 1, RING_FRAMES)?;
+    Ok((start(&eal, a, &config)?, start(&eal, b, &config)?))
+}
+
+/// Everything that is known to keep `request` from starting, without starting anything.
+pub fn preflight(
+    request: &PortRequest,
+    memory_mib: Option<u32>,
+    hugepages: bool,
+) -> Vec<PortFault> {
+    match prepare(request, memory_mib, hugepages) {
+        Err(fault) => vec![fault],
+        Ok((eal, _)) => {
+            let found = dpdk::preflight::check(&dpdk::Host::probe(), &eal);
+            found.into_iter().map(PortFault::from).collect()
+        }
+    }
+}
+
+/// Releases of DPDK: of the headers at build time, and of the library that is loaded.
+pub fn versions() -> ((u32, u32), (u32, u32)) {
+    let dpdk::Versions { built, loaded } = dpdk::Versions::of_this_process();
+    (built, loaded)
+}
+
+/// Names of the features with which the interface `name` leaves work to hardware that a veth does
+/// not have, as `ethtool -K` knows them; `None` if it does not tell.
+pub fn link_offloads(name: &str) -> Option<Vec<&'static str>> {
+    let f = dpdk::host::link_features(name)?;
+    let all = [(f.tx_checksum, "tx"), (f.tso, "tso"), (f.gso, "gso")];
+    Some(all.into_iter().filter_map(|(on, name)| on.then_some(name)).collect())
+}
+
+/// How EAL is started for `request`, and the name of its port.
+fn prepare(
+    request: &PortRequest,
+    memory_mib: Option<u32>,
+    hugepages: bool,
+) -> Result<(EalConfig, String), PortFault> {
+    let mut eal = environment(&[&port_config(request)], memory_mib, hugepages)?;
     let name = match &request.device {
         DeviceName::Vdev(text) => {
             let vdev: Vdev = text.parse::<Vdev>()?.prepare(request.mtu, request.queues)?;
@@ -115,19 +165,7 @@ pub fn open(
             address.clone()
         }
     };
-    let eal = Eal::init(&eal)?;
-    start(&eal, Port::open(&eal, &name)?, &config)
-}
-
-/// Start EAL and make two ports of which each receives what the other sends.
-///
-/// # Errors
-/// What is wrong with the machine.
-pub fn ring_pair(mtu: u16, memory_mib: Option<u32>) -> Result<(OpenPort, OpenPort), PortFault> {
-    let config = PortConfig { mtu, ..PortConfig::default() };
-    let eal = Eal::init(&environment(&[&config, &config], memory_mib, false)?)?;
-    let RingPair { a, b } = RingPair::create(&eal, "millrace", 1, RING_FRAMES)?;
-    Ok((start(&eal, a, &config)?, start(&eal, b, &config)?))
+    Ok((eal, name))
 }
 
 fn environment(

@@ -231,11 +231,27 @@ fn last_words(printed: &[String], logged: &[String]) -> String {
     line.trim_start_matches("EAL: ").trim_start_matches("millrace: ").to_owned()
 }
 
+/// Releases of DPDK, as year and month.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// That of the headers which this program was built with.
+    pub built: (u32, u32),
+    /// That of the library which is loaded.
+    pub loaded: (u32, u32),
+}
+
+impl Versions {
+    /// Of this process.
+    pub fn of_this_process() -> Self {
+        // SAFETY: both functions only return a constant.
+        let loaded = unsafe { (sys::rte_version_year(), sys::rte_version_month()) };
+        Self { built: (sys::MR_VERSION_YEAR, sys::MR_VERSION_MONTH), loaded }
+    }
+}
+
 /// The library that is loaded is of the release whose headers the bindings were made from.
 fn check_version() -> Result<(), Error> {
-    // SAFETY: both functions only return a constant.
-    let found = unsafe { (sys::rte_version_year(), sys::rte_version_month()) };
-    let built = (sys::MR_VERSION_YEAR, sys::MR_VERSION_MONTH);
+    let Versions { built, loaded: found } = Versions::of_this_process();
     if found == built {
         return Ok(());
     }

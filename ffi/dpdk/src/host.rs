@@ -110,6 +110,54 @@ fn interfaces() -> Vec<KernelInterface> {
     out
 }
 
+/// What an interface leaves to its hardware, which a veth does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkFeatures {
+    /// Checksums of what it sends.
+    pub tx_checksum: bool,
+    /// Segmentation of what it sends.
+    pub tso: bool,
+    /// Generic segmentation.
+    pub gso: bool,
+}
+
+/// The features of the interface `name` of this network namespace; `None` if it does not tell.
+pub fn link_features(name: &str) -> Option<LinkFeatures> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: plain arguments.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return None;
+    }
+    let value = |command| ethtool_value(socket, &name, command);
+    let features = value(ETHTOOL_GTXCSUM).zip(value(ETHTOOL_GTSO)).zip(value(ETHTOOL_GGSO));
+    // SAFETY: a descriptor that is ours.
+    unsafe { libc::close(socket) };
+    let ((tx_checksum, tso), gso) = features?;
+    Some(LinkFeatures { tx_checksum, tso, gso })
+}
+
+const SIOCETHTOOL: u32 = 0x8946;
+const ETHTOOL_GTXCSUM: u32 = 0x16;
+const ETHTOOL_GTSO: u32 = 0x1e;
+const ETHTOOL_GGSO: u32 = 0x23;
+
+/// The kernel's `ethtool_value`.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+fn ethtool_value(socket: libc::c_int, name: &CString, command: u32) -> Option<bool> {
+    let mut value = EthtoolValue { command, data: 0 };
+    let mut request = request(name);
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: these commands read and write one `ethtool_value`, to which the request points.
+    let ok = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) } == 0;
+    ok.then_some(value.data != 0)
+}
+
 fn request(name: &CString) -> libc::ifreq {
     // SAFETY: a struct of numbers and bytes, for which zero is valid.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
@@ -144,6 +192,13 @@ mod tests {
         let host = Host::probe();
         let lo = host.interface("lo").expect("every namespace has one");
         assert!(lo.mtu >= 1500);
+    }
+
+    #[test]
+    fn features_of_an_interface() {
+        assert!(link_features("lo").is_some_and(|f| f.tx_checksum), "loopback sums nothing");
+        assert_eq!(link_features("no-such-if"), None);
+        assert_eq!(link_features("a name far too long for an interface"), None);
     }
 
     #[test]

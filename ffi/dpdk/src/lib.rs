@@ -57,7 +57,7 @@ pub mod thread;
 pub mod vdev;
 
 pub use clock::{TimeBase, TscClock};
-pub use eal::{Eal, EalConfig, Memory};
+pub use eal::{Eal, EalConfig, Memory, Versions};
 pub use error::{Error, ErrorKind};
 pub use host::Host;
 pub use mbuf::Mbuf;
