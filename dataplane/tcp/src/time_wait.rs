@@ -146,7 +146,7 @@ impl TimeWait {
         self.ack_limited(cx, DropReason::TimeWait)
     }
 
-    /// RFC 5961 section 3.2: only the exact number counts. RFC 1337: even then an old duplicate may
+    /// RFC 5961 section 3.2: only the exact number counts. RFC 1337 section 3: even then an old duplicate may
     /// end the record too early, so a knob ignores all of them.
     fn on_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> TimeWaitInput {
         if seg.seq != self.rcv_nxt || cx.params.rfc1337 {

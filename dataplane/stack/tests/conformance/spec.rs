@@ -329,7 +329,7 @@ fn syn_received_first(t: &Tcb, s: &Seg) -> Option<Expected> {
     (!t.active).then(|| Expected::ends(t, State::Listen, None, Reply::Nothing))
 }
 
-/// RFC 7323 sections 3.2 and 5.3.
+/// RFC 7323 section 3.2 and RFC 7323 section 5.3.
 fn timestamps(t: &Tcb, s: &Seg) -> Option<Expected> {
     if !t.ts || s.flags.rst() {
         return None;
