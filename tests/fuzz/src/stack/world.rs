@@ -164,6 +164,10 @@ impl World {
                 fix_checksums(&mut frame);
             }
         }
+        // What does not fit one buffer could only come in several.
+        if frame.len() > MemConfig::default().payload_room {
+            return;
+        }
         if let Some(seen) = Seen::of(&frame) {
             let scale = self.peers[0].scale;
             self.watch.on_arrived(&seen, scale);
