@@ -166,6 +166,9 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         keepalive_time,
         keepalive_interval,
         keepalive_probes,
+        user_timeout,
+        user_timeout_option,
+        user_timeout_limits,
         invalid_ratelimit,
         challenge_ack_limit,
         min_snd_mss,
@@ -184,7 +187,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         timestamp_offset sack dsack congestion initial_cwnd slow_start_after_idle rto_min rto_max
         rto_initial reordering max_reordering early_retrans retries1 retries2 orphan_retries syn_retries
         syn_linear_timeouts synack_retries abort_on_overflow fin_timeout time_wait tw_reuse
-        tw_reuse_delay rfc1337 keepalive_time keepalive_interval keepalive_probes
+        user_timeout user_timeout_option user_timeout_limits tw_reuse_delay rfc1337 keepalive_time keepalive_interval keepalive_probes
         invalid_ratelimit challenge_ack_limit min_snd_mss min_tso_segs tso_win_divisor delack_max
         delack_min notsent_lowat)
 }

@@ -115,7 +115,8 @@ pub struct Recv {
     pub end: bool,
 }
 
-/// What a stack offers an application. Calls with a stale [`ConnId`] do nothing and say so.
+/// What a stack offers an application: the user calls of RFC 9293 section 3.9.1 without their blocking.
+/// Calls with a stale [`ConnId`] do nothing and say so.
 pub trait Io {
     /// The time of this turn.
     fn now(&self) -> Instant;

@@ -75,6 +75,8 @@ counters! {
     bytes_tx => "MillraceBytesTx",
     /// Segments merged into runs by software receive offload (each but the first of a run).
     gro_merged => "MillraceGroMerged",
+    /// Times this worker came to its turn long after it was due.
+    worker_stalls => "MillraceWorkerStalls",
     /// Times the device took fewer frames than it was offered.
     tx_refused => "MillraceTxRefused",
     /// Times a buffer was wanted and the pool was empty.

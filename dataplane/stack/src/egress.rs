@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use base::{Capabilities, Device, Frame, L4Offload, TcpFlags, TxMeta};
-use tcp::{Plan, SeqNum};
+use tcp::{Plan, SeqNum, UserTimeoutOption};
 use wire::checksum::{self, Accumulator};
 use wire::ipv4::{HeaderChecksum, Ipv4Fields};
 use wire::ipv6::Ipv6Fields;
@@ -145,6 +145,7 @@ impl Template {
             window: plan.wnd,
             urgent: 0,
             options: TcpOptions {
+                user_timeout: plan.options.user_timeout.map(UserTimeoutOption::field),
                 mss: plan.options.mss,
                 window_scale: plan.options.window_scale,
                 sack_permitted: plan.options.sack_permitted,

@@ -118,7 +118,7 @@ fn mergeable(seg: &Segment) -> bool {
 }
 
 fn is_plain(options: &SegOptions) -> bool {
-    options.sack.is_empty()
+    options.sack.is_empty() && options.user_timeout.is_none()
 }
 
 /// Whether `next` continues `run` without a gap and without going back in anything.

@@ -5,7 +5,7 @@
 
 use base::{Checksum, Device, DropReason, Frame, PortId, RxMeta};
 use core::net::{IpAddr, Ipv6Addr};
-use tcp::{SegOptions, Segment, SeqNum};
+use tcp::{SegOptions, Segment, SeqNum, UserTimeoutOption};
 use wire::ipv6::{ParameterProblem, Rejection};
 use wire::{
     EtherType, FlowKey, Ipv4Header, Ipv6Header, Mac, TcpHeader, TcpOptions, checksum, ethernet,
@@ -478,10 +478,15 @@ impl<D: Device> Core<D> {
                 window_scale: options.window_scale,
                 sack_permitted: options.sack_permitted,
                 timestamps: options.timestamps,
+                user_timeout: options.user_timeout.and_then(UserTimeoutOption::from_field),
                 sack,
             },
             ce_marks: u16::from(ecn == 3),
-            arrival: self.env.now,
+            arrival: if self.stall.is_catching_up() {
+                Segment::ARRIVAL_UNKNOWN
+            } else {
+                self.env.now
+            },
         }
     }
 
@@ -509,7 +514,8 @@ impl<D: Device> Core<D> {
     }
 }
 
-/// The reason for which a packet to an address that is not ours is discarded.
+/// The reason for which a packet to an address that is not ours is discarded: RFC 9293 section 3.9.2.3
+/// and RFC 1122 section 4.2.3.10 for what goes to all.
 const fn not_ours(group: bool, protocol: u8) -> DropReason {
     if group && protocol == protocol::TCP {
         DropReason::TcpNotUnicast

@@ -22,6 +22,7 @@ use crate::port_list::PortList;
 use crate::ports::Ports;
 use crate::reassembly::Reassembly;
 use crate::route::Routes;
+use crate::stall::Stall;
 use crate::storage::Storage;
 use crate::time_waits::TimeWaits;
 use crate::timers_app::AppTimers;
@@ -86,6 +87,8 @@ pub(crate) struct Core<D: Device> {
     /// Resets to strangers that may still be sent in this turn.
     pub(crate) resets_left: u32,
 
+    /// Whether this worker keeps up.
+    pub(crate) stall: Stall,
     /// The first turn is still to come.
     pub(crate) fresh: bool,
     pub(crate) app_queue: VecDeque<AppEvent>,
@@ -144,6 +147,7 @@ impl<D: Device> Core<D> {
             reassembly,
             icmp_limit,
             resets_left: 0,
+            stall: Stall::default(),
             fresh: true,
             app_queue: VecDeque::with_capacity(APP_QUEUE),
             timers: AppTimers::new(),

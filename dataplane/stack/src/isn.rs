@@ -64,7 +64,7 @@ impl InitialNumbers {
 
     /// What to add to the timestamp clock towards `remote`. The same for all connections between two
     /// addresses, so that timestamps go on rising when ports are used again (RFC 7323 section 5.4,
-    /// and RFC 6191 relies on it).
+    /// and RFC 6191 section 3 relies on it).
     pub fn timestamp_offset(&self, local: IpAddr, remote: IpAddr) -> u32 {
         let mut hasher = self.timestamp.hasher();
         write_addr(&mut hasher, local);
@@ -92,6 +92,7 @@ mod tests {
     use super::*;
     use base::SeededRandom;
     use core::time::Duration;
+    use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     fn addr(text: &str) -> SocketAddr {
@@ -112,6 +113,27 @@ mod tests {
         assert_eq!(wrapped, first);
     }
 
+    proptest! {
+        /// RFC 6528 section 3: for one connection's addresses and ports later is higher, by what the clock
+        /// has moved, whoever they are and whenever it is. So is the timestamp clock for one pair.
+        #[test]
+        fn initial_numbers_of_one_connection_rise_with_time(
+            secret: u64, ports: (u16, u16), last: u8, start in 0u64..1 << 55, step in 64u64..1 << 36,
+        ) {
+            let numbers = InitialNumbers::new(&mut SeededRandom::new(secret));
+            let local = SocketAddr::from(([10, 0, 0, 1], ports.0));
+            let remote = SocketAddr::from(([10, 0, 0, last], ports.1));
+            let then = Instant::ZERO + Duration::from_nanos(start);
+            let first = numbers.isn(then, local, remote);
+            let second = numbers.isn(then + Duration::from_nanos(step), local, remote);
+            let moved = second.wrapping_sub(first);
+            prop_assert!((step >> 6..=(step >> 6) + 1).contains(&u64::from(moved)), "{moved}");
+            // The other direction, and other addresses, are other connections.
+            prop_assert_ne!(numbers.isn(then, remote, local), first);
+        }
+    }
+
+    /// RFC 6528 section 3, RFC 9293 section 3.4.1.
     #[test]
     fn isn_of_different_connections_are_unrelated() {
         let mut random = SeededRandom::new(1);
@@ -128,6 +150,7 @@ mod tests {
         assert_eq!(seen.len(), 4001);
     }
 
+    /// RFC 7323 section 5.4, RFC 6191 section 3.
     #[test]
     fn timestamp_offset_is_per_pair_of_addresses_and_survives_rotation() {
         let mut random = SeededRandom::new(1);

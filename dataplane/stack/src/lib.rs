@@ -18,6 +18,7 @@ pub mod command;
 pub mod counters;
 pub mod params;
 pub mod stack;
+mod stall;
 
 mod conn;
 mod control;

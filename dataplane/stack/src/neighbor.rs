@@ -291,6 +291,16 @@ impl<F> Neighbors<F> {
         }
     }
 
+    /// The transport gets no answers by way of `addr` (R1 of RFC 9293 section 3.8.3): it is not held to
+    /// be reachable any more, and asked soon if it is used.
+    pub fn doubt(&mut self, now: Instant, addr: IpAddr) {
+        let Some(id) = self.find(addr) else { return };
+        let Some(n) = self.entries.get_mut(id) else { return };
+        if n.state_at(now) == NeighborState::Reachable {
+            n.state = NeighborState::Stale;
+        }
+    }
+
     /// Somebody says that `addr` is at `mac`.
     pub fn learn(&mut self, now: Instant, addr: IpAddr, mac: Mac, claim: Claim) -> Learned {
         if self.own.contains(&addr) {

@@ -36,6 +36,8 @@ pub struct Ports {
 }
 
 impl Ports {
+    /// RFC 6056 section 3.2: all of the range may be chosen but what is reserved.
+    ///
     /// A chooser for ports `range[0]..=range[1]`. Allocates 270 kB, and never again.
     pub fn new(range: [u16; 2], random: &mut (impl Random + ?Sized)) -> Self {
         let key = SipKey::draw(random);
@@ -147,6 +149,7 @@ mod tests {
         }
     }
 
+    /// RFC 6056 section 3.2.
     #[test]
     fn reserved_ports_and_those_of_other_workers_are_passed_over() {
         let mut random = SeededRandom::new(6);
@@ -183,6 +186,28 @@ mod tests {
             last = port;
         }
         assert!(steps.len() > 4, "{steps:?}");
+    }
+
+    /// RFC 6056 section 3.3.4: over many peers each part of the range is chosen about equally often, and
+    /// towards one peer none is chosen twice before all others of its parity were.
+    #[test]
+    fn choices_are_spread_over_the_range_and_do_not_repeat_soon() {
+        let mut random = SeededRandom::new(9);
+        let range = [32_768, 60_999];
+        let mut ports = Ports::new(range, &mut random);
+        let mut buckets = [0_u32; 16];
+        let size = u32::from(range[1] - range[0]) + 1;
+        for peer in 1..=32_000_u16 {
+            let port = ports.choose(&mut random, local(), remote(peer), |_| true).unwrap();
+            buckets[(u32::from(port - range[0]) * 16 / size) as usize] += 1;
+        }
+        // 2000 each are expected; six standard deviations are 260.
+        assert!(buckets.iter().all(|n| (1740..2260).contains(n)), "{buckets:?}");
+        let mut seen = BTreeSet::new();
+        for _ in 0..1500 {
+            let port = ports.choose(&mut random, local(), remote(80), |_| true).unwrap();
+            assert!(seen.insert(port), "{port} again after {}", seen.len());
+        }
     }
 
     #[test]

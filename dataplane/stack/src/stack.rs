@@ -6,7 +6,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use base::{ConnId, Device, DropReason, Instant, PortId, RxBatch, SeededRandom, WorkerId};
+use base::{
+    ConnId, Device, DropReason, Instant, PortId, RX_BURST_FRAMES, RxBatch, SeededRandom, WorkerId,
+};
 use tcp::{CloseReason, TcpCounters};
 
 use crate::conn::{Pending, Phase};
@@ -61,7 +63,9 @@ impl<D: Device> Stack<D> {
         let core = &mut self.core;
         core.begin_turn(now);
         let mut work = core.receive();
-        work += core.on_deadlines();
+        if core.stall.may_run_deadlines() {
+            work += core.on_deadlines();
+        }
         work += core.take_commands(commands);
         work += core.poll_neighbors();
         core.advance_stop();
@@ -227,6 +231,7 @@ impl<D: Device> Core<D> {
     fn begin_turn(&mut self, now: Instant) {
         // A clock that goes back is none; the engine sees a monotonic one.
         self.env.now = self.env.now.max(now);
+        self.env.counters.worker_stalls += u64::from(self.stall.begin_turn(self.env.now));
         self.resets_left = RESETS_PER_TURN;
         if core::mem::take(&mut self.fresh) && self.config.worker == WorkerId(0) {
             self.announce();
@@ -253,14 +258,17 @@ impl<D: Device> Core<D> {
 
     fn receive(&mut self) -> u32 {
         let mut batch = RxBatch::new();
-        let mut frames = 0;
+        let (mut frames, mut full) = (0, false);
         for port in self.ports.ids() {
-            frames += self.ports[port].device.rx_burst(&mut batch) as u32;
+            let burst = self.ports[port].device.rx_burst(&mut batch);
+            full |= burst >= RX_BURST_FRAMES;
+            frames += burst as u32;
             for frame in batch.drain(..) {
                 self.on_frame(port, frame);
             }
             self.tcp_input(port);
         }
+        self.stall.after_burst(full);
         frames
     }
 
@@ -314,7 +322,9 @@ impl<D: Device> Core<D> {
         } else {
             self.env.counters.turns_idle += 1;
         }
-        Turn { work, next_deadline: self.next_deadline(), pending }
+        let next_deadline = self.next_deadline();
+        self.stall.end_turn(if pending { Some(self.env.now) } else { next_deadline });
+        Turn { work, next_deadline, pending }
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -502,8 +502,16 @@ impl<D: Device> Core<D> {
     pub(crate) fn on_deadline(&mut self, slot: u32) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
         let mut cx = self.env.cx(conn.params);
+        let mut doubt = None;
         match &mut conn.phase {
-            Phase::Open(connection) => connection.on_deadline(&mut cx),
+            Phase::Open(connection) => {
+                connection.on_deadline(&mut cx);
+                if connection.doubts_path(cx.params) {
+                    conn.mac = None;
+                    conn.progress = false;
+                    doubt = Some((conn.port, conn.key.remote()));
+                }
+            }
             Phase::Handshake(handshake) => {
                 if let Some(reason) = handshake.on_deadline(&mut cx) {
                     self.handshake_failed(slot, reason);
@@ -511,6 +519,11 @@ impl<D: Device> Core<D> {
                 }
             }
             Phase::Drained(_) => {}
+        }
+        if let Some((port, remote)) = doubt
+            && let Ok(next_hop) = self.routes.next_hop(port, remote)
+        {
+            self.ports[port].neighbors.doubt(self.env.now, next_hop);
         }
         self.after(slot);
     }

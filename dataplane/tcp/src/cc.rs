@@ -5,7 +5,8 @@
 //! writes the window with [`CongestionControl::set_cwnd`].
 //!
 //! Growth counts segments acknowledged, never acknowledgements, so that a peer gains nothing by
-//! acknowledging one segment in many pieces (RFC 3465, RFC 5681 section 3.1).
+//! acknowledging one segment in many pieces (RFC 3465, RFC 5681 section 3.1). That there is such a thing
+//! is RFC 9293 section 3.8.2.
 
 mod cubic;
 mod hystart;

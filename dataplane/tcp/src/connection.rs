@@ -41,7 +41,7 @@ use crate::timers::{Timer, TimerTable};
 use crate::window::initial_rcvbuf;
 use crate::{
     CloseReason, ConnOptions, Cx, Estimator, Event, PathParams, Plan, PlanKind, SegOptions,
-    Segment, SeqNum, State, StateEvent, TcpParams, WindowScale,
+    Segment, SeqNum, State, StateEvent, TcpParams, UserTimeoutOption, WindowScale,
 };
 use parts::{EXTENSION_IDLE, Ext, Extension, Flags, Hot, Usage, Warm};
 
@@ -105,6 +105,8 @@ pub struct Opening {
     pub ts_recent: Option<u32>,
     /// MSS option of the peer; `None`: it sent none (536 for IPv4, 1220 for IPv6).
     pub peer_mss: Option<u16>,
+    /// User timeout that the peer's SYN told, RFC 5482.
+    pub user_timeout: Option<UserTimeoutOption>,
     /// Round trip of the handshake, if it can be measured (Karn).
     pub rtt: Option<Duration>,
     /// How often our SYN or SYN-ACK was retransmitted.
@@ -202,7 +204,7 @@ impl Connection {
             peer_fin: opening.irs,
             txhash: path.txhash,
             invalid_ms: 0,
-            user_timeout_ms: 0,
+            user_timeout_ms: user::timeout_ms(params.user_timeout),
             saved_ssthresh: crate::cc::SSTHRESH_INFINITE,
             saved_cwnd: cwnd,
             mtu: path.mtu,
@@ -230,6 +232,7 @@ impl Connection {
             .min(u16::try_from(opening.rcv_wnd / 2).unwrap_or(u16::MAX))
             .max(RCV_MSS_MIN);
         connection.set_options(cx, options);
+        connection.heed_user_timeout(params, opening.user_timeout);
         connection.size_send_buffer(params);
         cx.counters.curr_estab += 1;
         if opening.close_requested {

@@ -18,7 +18,7 @@ use crate::timestamp::{rtt_of_echo, ts_before, ts_val};
 use crate::window::{WindowScale, initial_window};
 use crate::{
     CloseReason, ConnOptions, Connection, Cx, Opening, PathParams, Plan, PlanKind, Rto, SegOptions,
-    Segment, SeqNum, SeqRange, State, reset_for,
+    Segment, SeqNum, SeqRange, State, TcpParams, UserTimeoutOption, reset_for,
 };
 
 /// Pause before another attempt when the device refused our segment.
@@ -76,6 +76,8 @@ pub struct Handshake {
     /// Window of our SYN; unscaled, so it fits.
     rcv_wnd: u16,
     peer_mss: Option<u16>,
+    /// What the peer's SYN told.
+    user_timeout: Option<UserTimeoutOption>,
     rcv_wscale: WindowScale,
     snd_wscale: WindowScale,
     /// SYNs and SYN-ACKs that the device took, and how many of them were retransmissions.
@@ -146,6 +148,7 @@ impl Handshake {
             answered_at: Instant::ZERO,
             rcv_wnd: 0,
             peer_mss: None,
+            user_timeout: None,
             rcv_wscale: WindowScale::choose(params, options),
             snd_wscale: WindowScale::ZERO,
             copies: 0,
@@ -353,11 +356,13 @@ impl Handshake {
         Step::Established(self.opening(cx, seg))
     }
 
-    /// What the peer's SYN says. What both sides offered is in force, RFC 7323 and RFC 2018.
+    /// What the peer's SYN says. What both sides offered is in force, RFC 7323 section 2.2 and RFC 2018
+    /// section 2.
     fn take_syn(&mut self, seg: &Segment) {
         let options = &seg.options;
         self.irs = seg.seq;
         self.peer_mss = options.mss.filter(|&mss| mss != 0);
+        self.user_timeout = options.user_timeout;
         self.sack &= options.sack_permitted;
         match options.window_scale {
             Some(shift) if self.window_scaling => self.snd_wscale = WindowScale::clamped(shift),
@@ -436,7 +441,8 @@ impl Handshake {
             sack: self.sack,
             ts_recent: self.timestamps.then_some(self.ts_recent),
             peer_mss: self.peer_mss,
-            rtt: self.rtt(cx.now, seg),
+            user_timeout: self.user_timeout,
+            rtt: self.rtt(cx.now, seg).filter(|_| seg.arrival != Segment::ARRIVAL_UNKNOWN),
             syn_retransmits: self.retransmits,
             active: self.active,
             close_requested: self.close_requested,
@@ -474,7 +480,7 @@ impl Handshake {
             ),
             false => (0, params.synack_retries),
         };
-        let expired = self.gives_up_at().is_some_and(|at| cx.now >= at);
+        let expired = self.gives_up_at(params).is_some_and(|at| cx.now >= at);
         if self.refused && !expired {
             self.refused = false;
             self.armed = false;
@@ -504,8 +510,9 @@ impl Handshake {
     }
 
     /// RFC 5482: the user timeout bounds an active open too.
-    fn gives_up_at(&self) -> Option<Instant> {
-        self.options.user_timeout.filter(|_| self.active).map(|timeout| self.begun + timeout)
+    fn gives_up_at(&self, params: &TcpParams) -> Option<Instant> {
+        let timeout = params.user_timeout_or(self.options.user_timeout);
+        timeout.filter(|_| self.active).map(|timeout| self.begun + timeout)
     }
 
     /// An ICMP error of the network for this connection's SYN: hard ones end SYN-SENT, all others
@@ -534,7 +541,7 @@ impl Handshake {
             }
             if !self.armed || self.refused {
                 self.refused = false;
-                self.arm(cx.now + self.rto.get());
+                self.arm(cx.params, cx.now + self.rto.get());
             }
             return Some(self.syn(cx));
         }
@@ -554,6 +561,7 @@ impl Handshake {
         options.mss = Some(advertised_mss(&self.path, &self.options));
         options.window_scale = self.window_scaling.then(|| self.rcv_wscale.get());
         options.sack_permitted = self.sack;
+        options.user_timeout = cx.params.advertised_user_timeout(self.options.user_timeout);
         self.plan(PlanKind::Syn, self.iss(), flags, ack, self.rcv_wnd, options)
     }
 
@@ -597,7 +605,7 @@ impl Handshake {
             // No timeout and no congestion: try again soon, and do not count it.
             cx.counters.retrans_fail += u64::from(self.again);
             self.refused = true;
-            self.arm(cx.now + self.rto.get().min(REFUSED_PAUSE_MAX));
+            self.arm(cx.params, cx.now + self.rto.get().min(REFUSED_PAUSE_MAX));
             return;
         }
         self.copies = self.copies.saturating_add(1);
@@ -662,9 +670,9 @@ impl Handshake {
         Step::Closed(reason)
     }
 
-    fn arm(&mut self, deadline: Instant) {
+    fn arm(&mut self, params: &TcpParams, deadline: Instant) {
         self.armed = true;
-        self.deadline = self.gives_up_at().map_or(deadline, |at| deadline.min(at));
+        self.deadline = self.gives_up_at(params).map_or(deadline, |at| deadline.min(at));
     }
 
     fn owe_syn(&mut self, again: bool) {

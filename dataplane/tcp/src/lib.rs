@@ -37,6 +37,7 @@ mod testing;
 pub mod time_wait;
 mod timers;
 pub mod timestamp;
+mod user_timeout;
 pub mod window;
 
 pub use connection::{Connection, Disposition, Keep, Opening, reset_for};
@@ -53,6 +54,7 @@ pub use send::Quiet;
 pub use seq::{SeqNum, SeqRange};
 pub use state::{State, StateEvent};
 pub use time_wait::{TimeWait, TimeWaitInput, TimeWaitSeed};
+pub use user_timeout::UserTimeoutOption;
 pub use window::WindowScale;
 
 use base::{Instant, Random};

@@ -4,6 +4,8 @@
 
 use core::time::Duration;
 
+use crate::UserTimeoutOption;
+
 /// Which congestion control new connections use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CongestionAlgorithm {
@@ -99,6 +101,14 @@ pub struct TcpParams {
     pub keepalive_interval: Duration,
     /// `tcp_keepalive_probes`.
     pub keepalive_probes: u8,
+    /// `millrace.user_timeout_ms`: user timeout of connections for which the application sets none;
+    /// zero is none.
+    pub user_timeout: Duration,
+    /// `millrace.user_timeout_option`, RFC 5482: 0 the option is neither heeded nor sent, 1 heeded, 2
+    /// heeded and sent.
+    pub user_timeout_option: u8,
+    /// `millrace.user_timeout_limits_sec`: bounds of what a peer can make of our user timeout.
+    pub user_timeout_limits: [Duration; 2],
     /// `tcp_invalid_ratelimit`: pause between ACKs for invalid segments.
     pub invalid_ratelimit: Duration,
     /// `tcp_challenge_ack_limit` per second and worker; `u32::MAX` is no limit.
@@ -156,6 +166,9 @@ impl Default for TcpParams {
             keepalive_time: Duration::from_secs(7200),
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes: 9,
+            user_timeout: Duration::ZERO,
+            user_timeout_option: 0,
+            user_timeout_limits: [Duration::from_secs(100), Duration::from_secs(3600)],
             invalid_ratelimit: Duration::from_millis(500),
             challenge_ack_limit: u32::MAX,
             min_snd_mss: 48,
@@ -166,6 +179,23 @@ impl Default for TcpParams {
             notsent_lowat: u32::MAX,
             shrink_window: false,
         }
+    }
+}
+
+impl TcpParams {
+    /// The user timeout of a connection for which the application asks for `asked`.
+    pub(crate) fn user_timeout_or(&self, asked: Option<Duration>) -> Option<Duration> {
+        asked.or(Some(self.user_timeout)).filter(|timeout| !timeout.is_zero())
+    }
+
+    /// What to say of it to the peer, if anything.
+    pub(crate) fn advertised_user_timeout(
+        &self,
+        asked: Option<Duration>,
+    ) -> Option<UserTimeoutOption> {
+        self.user_timeout_or(asked)
+            .filter(|_| self.user_timeout_option >= 2)
+            .and_then(UserTimeoutOption::of)
     }
 }
 

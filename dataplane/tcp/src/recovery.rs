@@ -1,7 +1,7 @@
 //! Loss detection and the states of recovery.
 //!
 //! What decides that something is lost is here, apart from congestion control, which decides how
-//! much may be in flight (RFC 5681 section 3.2): RFC 6675 with selective acknowledgements, RFC 6582 (NewReno) without, the
+//! much may be in flight (RFC 5681 section 3.2, RFC 5681 section 4.3): RFC 6675 with selective acknowledgements, RFC 6582 (NewReno) without, the
 //! retransmission timeout of RFC 6298 in both cases. Time-ordered detection (RACK-TLP) and
 //! proportional rate reduction belong here too, in the place of [`Recovery::detect`] and of the
 //! one-step reduction; the log already keeps the send times that they need.

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use base::{Instant, TcpFlags};
 
-use crate::SeqNum;
+use crate::{SeqNum, UserTimeoutOption};
 
 /// SACK blocks that fit a header beside nothing else.
 pub const SACK_BLOCKS_MAX: usize = 4;
@@ -19,6 +19,8 @@ pub struct SegOptions {
     pub sack_permitted: bool,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
+    /// How long the peer is willing to wait, RFC 5482.
+    pub user_timeout: Option<UserTimeoutOption>,
     /// SACK blocks, left and right edge, in the order of the header: most recent first.
     pub sack: ArrayVec<(SeqNum, SeqNum), SACK_BLOCKS_MAX>,
 }
@@ -48,11 +50,15 @@ pub struct Segment {
     pub options: SegOptions,
     /// How many segments of the run carried CE, RFC 3168.
     pub ce_marks: u16,
-    /// When the burst with this segment was taken from the device.
+    /// When the burst with this segment was taken from the device; [`Segment::ARRIVAL_UNKNOWN`] if
+    /// it may have waited there for long.
     pub arrival: Instant,
 }
 
 impl Segment {
+    /// The worker had come to a stop, so nobody knows when the segment arrived: it tells no round trip.
+    pub const ARRIVAL_UNKNOWN: Instant = Instant::FAR_FUTURE;
+
     /// Sequence numbers occupied: payload, SYN and FIN. SEG.LEN of RFC 9293.
     pub const fn seq_len(&self) -> u32 {
         self.len.wrapping_add(self.flags.sequence_len())

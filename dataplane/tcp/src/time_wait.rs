@@ -277,6 +277,7 @@ mod tests {
         }
     }
 
+    /// RFC 6191 section 2, RFC 9293 section 3.6.1, RFC 1122 section 4.2.2.13.
     #[test]
     fn segments_and_what_they_do() {
         const A: TcpFlags = TcpFlags::ACK;

@@ -1,4 +1,5 @@
-//! Every order in which a connection can end.
+//! Every order in which a connection can end: RFC 9293 section 3.6, RFC 9293 section 3.10.4, RFC 9293
+//! section 3.10.5, RFC 1122 section 4.2.2.13.
 
 mod common;
 

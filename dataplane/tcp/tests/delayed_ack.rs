@@ -1,4 +1,4 @@
-//! When acknowledgements leave.
+//! When acknowledgements leave: RFC 9293 section 3.8.6.3, RFC 5681 section 4.2.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Whole transfers over bad and good paths in virtual time, with oracles.
+//! Whole transfers over bad and good paths in virtual time, with oracles: RFC 9293 section 3.8.2,
+//! RFC 5681 section 3.1, RFC 5681 section 4.3.
 
 mod common;
 
@@ -46,6 +47,7 @@ fn world(seed: u64) -> Link {
     let mut link = Link::new(Setup {
         seed,
         iss: [r.next_u64() as u32, pick(&mut r, &[0, u32::MAX - 20_000, (1 << 31) - 5000])],
+        clocks: [77; 2],
         path,
         apps,
         sack,
@@ -111,6 +113,7 @@ fn bulk(path: Path, total: u64, timestamps: bool) -> (Link, Duration) {
     let mut link = Link::new(Setup {
         seed: 1,
         iss: [1, 2],
+        clocks: [77; 2],
         path,
         apps: [app(total), app(0)],
         sack: true,

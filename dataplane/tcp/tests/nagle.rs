@@ -1,4 +1,4 @@
-//! Small segments: Nagle in Minshall's form, MSG_MORE, NODELAY.
+//! Small segments, RFC 9293 section 3.7.4: Nagle in Minshall's form, MSG_MORE, NODELAY.
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Loss: fast retransmit with SACK and without, timeouts, reneging, limited transmit, lost
-//! retransmissions.
+//! retransmissions. RFC 5681 section 3.2, RFC 6298 section 5, RFC 2018 section 5, RFC 2018 section 8,
+//! RFC 6582 section 3, RFC 6675 section 5.
 
 mod common;
 

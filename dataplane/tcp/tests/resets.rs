@@ -1,4 +1,5 @@
-//! Resets, SYNs and acknowledgements that a stranger could have sent: RFC 5961.
+//! Resets, SYNs and acknowledgements that a stranger could have sent: RFC 5961 section 3,
+//! RFC 5961 section 4, RFC 5961 section 5, RFC 5961 section 7; RFC 9293 section 3.5.2.
 
 mod common;
 

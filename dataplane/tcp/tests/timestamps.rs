@@ -1,4 +1,5 @@
-//! RFC 7323: timestamps, PAWS, round trips.
+//! RFC 7323: timestamps (RFC 7323 section 3), round trips (RFC 7323 section 4, RFC 6298 section 3), PAWS
+//! (RFC 7323 section 5).
 
 mod common;
 

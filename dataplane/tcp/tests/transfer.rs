@@ -1,4 +1,5 @@
-//! Data both ways, out of order, SACK and DSACK, PSH, large plans, a device that refuses.
+//! Data both ways, out of order, SACK and DSACK, PSH, large plans, a device that refuses: RFC 9293
+//! section 3.10.7.4, RFC 2018 section 4, RFC 2883 section 4.
 
 mod common;
 

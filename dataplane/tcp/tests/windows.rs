@@ -1,4 +1,5 @@
-//! Windows both ways: zero, silly, shrunk, probed, updated.
+//! Windows both ways: zero, silly, shrunk, probed, updated: RFC 9293 section 3.8.6, RFC 9293
+//! section 3.8.6.1, RFC 9293 section 3.8.6.2, RFC 7323 section 2.4.
 
 mod common;
 

@@ -62,6 +62,32 @@ pub(super) const ROWS: &[Knob] = &[
         .new_connections()
         .active(|p, v| p.tcp.keepalive_probes = to_u8(v.int()),
             |p| Value::Int(p.tcp.keepalive_probes.into())),
+    Knob::int("millrace.user_timeout_ms", 0, I32_MAX, 0, Unit::Milliseconds,
+        "User timeout (`TCP_USER_TIMEOUT`) of connections for which the application sets none: how long data \
+         may stay unacknowledged, and connecting may take. At 0 there is none, and `tcp_retries2` \
+         decides. Short times end connections in outages that they would survive.")
+        .new_connections()
+        .active(|p, v| p.tcp.user_timeout = Duration::from_millis(to_u64(v.int())),
+            |p| Value::Int(from_u128(p.tcp.user_timeout.as_millis()))),
+    Knob::int("millrace.user_timeout_option", 0, 2, 0, Unit::None,
+        "The User Timeout Option, RFC 5482: 0 is neither heeded nor sent, 1 is heeded where the application \
+         has set no user timeout, 2 is sent too. Off by default as the RFC says: heeding lets peers make us \
+         keep state for longer.")
+        .new_connections()
+        .active(|p, v| p.tcp.user_timeout_option = to_u8(v.int()),
+            |p| Value::Int(p.tcp.user_timeout_option.into())),
+    Knob::vector("millrace.user_timeout_limits_sec", 1, I32_MAX, &[100, 3600], Unit::Seconds,
+        "What a peer's User Timeout Option can make of our user timeout, at least and at most. RFC 9293 \
+         section 3.8.3 asks for 100 s at least; a high upper limit lets peers that are gone hold memory.")
+        .new_connections()
+        .active(
+            |p, v| p.tcp.user_timeout_limits =
+                [0, 1].map(|i| Duration::from_secs(to_u64(v.at(i)))),
+            |p| {
+                let [low, high] = p.tcp.user_timeout_limits;
+                let secs = |d: Duration| from_u128(d.as_secs().into());
+                Value::vector(&[secs(low), secs(high)])
+            }),
     Knob::switch("net.ipv4.tcp_stdurg", 0,
         "The urgent pointer means the last urgent byte (RFC 1122), not the one after it. Urgent data are \
          delivered in line here."),

@@ -1,4 +1,5 @@
-//! Handshakes, ports, resets, and what strangers send.
+//! Handshakes, ports, resets, and what strangers send: RFC 9293 section 3.10.7.1, RFC 9293
+//! section 3.10.7.2, RFC 9293 section 3.10.7.3, RFC 1122 section 4.2.3.9, RFC 1122 section 4.2.3.5.
 
 use std::vec;
 use std::vec::Vec;
@@ -884,4 +885,190 @@ fn room_to_send_counts_the_buffers_that_are_left() {
     assert!((1460..32 * 1460).contains(&room), "{room}");
     assert_eq!(host.stack.io().send(conn, &vec![1; room], false), Ok(room));
     host.assert_balanced_after_abort(conn);
+}
+
+/// RFC 9293 section 3.10.7.4, fourth, for SYN-RECEIVED, and RFC 5961 section 4.
+#[test]
+fn h74_a_syn_with_another_number_while_half_open() {
+    // In the window: the old attempt is over, and the next SYN finds the place empty.
+    let mut host = host();
+    let first = tcp_of(&host.give(&syn(100).frame()));
+    assert!(tcp_of(&host.give(&syn(5100).frame())).is_empty());
+    assert_eq!(host.stack.table(), [0, 0, 0]);
+    assert_eq!(host.stack.tcp_counters().attempt_fails, 1);
+    host.now += Duration::from_millis(1);
+    let second = tcp_of(&host.give(&syn(5100).frame()));
+    assert_eq!((second[0].tcp.flags, second[0].tcp.ack), (SYN | ACK, 5101));
+    assert_ne!(second[0].tcp.seq, first[0].tcp.seq);
+    // Outside of it: told what is expected, and nothing changes.
+    let answer = tcp_of(&host.give(&syn(4_000_000).frame()));
+    assert_eq!((answer[0].tcp.flags, answer[0].tcp.ack), (ACK, 5101));
+    assert_eq!(host.stack.table(), [0, 1, 0]);
+    host.give(&seg(ACK, 5101, second[0].tcp.seq.wrapping_add(1)).frame());
+    assert_eq!(host.stack.table(), [1, 0, 0]);
+    let conn = accepted(&host)[0];
+    host.assert_balanced_after_abort(conn);
+}
+
+/// A worker that was stopped for seconds.
+#[test]
+fn h113_a_stall_costs_neither_the_estimate_nor_a_burst() {
+    let mut host = host();
+    let iss = open(&mut host);
+    let conn = accepted(&host)[0];
+    let next = iss.wrapping_add(1);
+    let send = |host: &mut Host| {
+        host.stack.io().send(conn, &[1; 100], false).unwrap();
+        host.turn();
+        host.sent();
+    };
+    send(&mut host);
+    host.now += Duration::from_millis(10);
+    host.give(&seg(ACK, 101, next.wrapping_add(100)).frame());
+    let before = host.stack.io().info(conn).unwrap();
+    assert!(before.rtt <= Duration::from_millis(10), "{before:?}");
+    // The acknowledgement came in the meantime, behind a full burst of other things.
+    send(&mut host);
+    for port in 0..base::RX_BURST_FRAMES as u16 {
+        assert!(host.stack.device_mut().deliver(&seg(ACK, 5, 5).ports(port + 2000, 7).frame()));
+    }
+    let ack = seg(ACK, 101, next.wrapping_add(200)).frame();
+    assert!(host.stack.device_mut().deliver(&ack));
+    host.now += Duration::from_secs(5);
+    host.turn();
+    host.turn();
+    let resent =
+        |host: &mut Host| tcp_of(&host.sent()).iter().filter(|s| !s.payload.is_empty()).count();
+    assert_eq!(resent(&mut host), 0, "nothing had timed out");
+    assert_eq!(host.stack.counters().worker_stalls, 1);
+    let after = host.stack.io().info(conn).unwrap();
+    assert_eq!((after.unacked, after.rtt, after.rto), (0, before.rtt, before.rto));
+    // No acknowledgement came: the timer fires once, not once for each time it would have.
+    send(&mut host);
+    host.now += Duration::from_secs(5);
+    for _ in 0..10 {
+        host.turn();
+    }
+    assert_eq!(resent(&mut host), 1);
+    assert_eq!(host.stack.tcp_counters().timeouts, 1);
+    host.assert_balanced_after_abort(conn);
+}
+
+/// R1 of RFC 9293 section 3.8.3: the next hop is asked again although acknowledgements of long ago keep
+/// it reachable for hours.
+#[test]
+fn after_r1_the_neighbour_is_asked_again() {
+    for (retries1, asked) in [(3, true), (255, false)] {
+        let mut params =
+            StackParams { neighbor_reachable: Duration::from_secs(3600), ..StackParams::default() };
+        params.tcp.retries1 = retries1;
+        let mut host = Host::with(mem_config(), stack_config(1, 1500), params, |io, e| {
+            if matches!(e, AppEvent::Start) {
+                io.listen(None, 80, 16, &ConnOptions::default()).unwrap();
+            }
+        });
+        host.introduce_peer();
+        let iss = open(&mut host);
+        let conn = accepted(&host)[0];
+        // Progress makes the neighbour reachable.
+        host.stack.io().send(conn, &[1; 100], false).unwrap();
+        host.turn();
+        host.give(&seg(ACK, 101, iss.wrapping_add(101)).frame());
+        host.now += Duration::from_secs(2);
+        host.stack.io().send(conn, &[1; 100], false).unwrap();
+        host.turn();
+        host.give(&seg(ACK, 101, iss.wrapping_add(201)).frame());
+        host.sent();
+        // And then silence.
+        host.stack.io().send(conn, &[1; 100], false).unwrap();
+        let arp_before = host.stack.counters().arp_out;
+        host.run_for(Duration::from_secs(60));
+        assert_eq!(host.stack.counters().arp_out > arp_before, asked, "{retries1}");
+        // It answers at last, and what waited for it leaves.
+        host.introduce_peer();
+        host.assert_balanced_after_abort(conn);
+    }
+}
+
+/// Errors of both versions of ICMP in every state: RFC 9293 section 3.9.2.2, RFC 5927 section 5,
+/// RFC 5461.
+#[test]
+fn h44_icmp_errors_by_version_state_and_code() {
+    use wire::icmpv6::{self, Icmpv6Error};
+    let about = |v6: bool, code: u8, packet: &[u8]| {
+        let mut body = vec![0; 1300];
+        if v6 {
+            let error = Icmpv6Error::Unreachable(code);
+            let len = icmpv6::emit_error(&mut body, PEER_IP6, OUR_IP6, error, &packet[14..]);
+            body.truncate(len);
+            ip_frame(PEER_IP6.into(), OUR_IP6.into(), protocol::ICMPV6, &body)
+        } else {
+            let error = Icmpv4Error::Unreachable(code);
+            let len = icmpv4::emit_error(&mut body, error, &packet[14..]);
+            body.truncate(len);
+            ip_frame(PEER_IP.into(), OUR_IP.into(), protocol::ICMP, &body)
+        }
+    };
+    let connecting = |v6: bool| {
+        let script = move |io: &mut dyn crate::Io, e: &AppEvent| {
+            if matches!(e, AppEvent::Start) {
+                io.listen(None, 80, 16, &ConnOptions::default()).unwrap();
+            }
+        };
+        let mut host =
+            Host::with(mem_config(), stack_config(1, 1500), StackParams::default(), script);
+        host.introduce_peer();
+        let peer: core::net::IpAddr = if v6 { PEER_IP6.into() } else { PEER_IP.into() };
+        host.stack
+            .io()
+            .connect(SocketAddr::new(peer, 9), Some(4000), &ConnOptions::default())
+            .unwrap();
+        host.turn();
+        let sent = host.sent();
+        let syn = sent.iter().find(|f| parse_sent(f).is_some()).unwrap().clone();
+        (host, syn)
+    };
+    for v6 in [false, true] {
+        let hard: &[u8] = if v6 { &[1, 4, 5, 6] } else { &[2, 3, 9, 10, 13] };
+        let soft: &[u8] = if v6 { &[0, 2, 3] } else { &[0, 1, 5, 11, 12] };
+        // SYN-SENT: hard ones end it at once, soft ones are the reason in the end.
+        for &code in hard {
+            let (mut host, syn) = connecting(v6);
+            host.give(&about(v6, code, &syn));
+            assert_eq!(closed(&host), [CloseReason::Unreachable], "v6 {v6} code {code}");
+            host.assert_balanced();
+        }
+        for &code in soft {
+            let (mut host, syn) = connecting(v6);
+            host.give(&about(v6, code, &syn));
+            assert!(closed(&host).is_empty(), "v6 {v6} code {code}");
+            host.run_for(Duration::from_secs(200));
+            assert_eq!(closed(&host), [CloseReason::Unreachable], "v6 {v6} code {code}");
+        }
+        // SYN-RECEIVED, ESTABLISHED and later: none ends it, also not a hard one.
+        let family = |s: Tcp| if v6 { s.v6() } else { s };
+        let mut host = host();
+        let syn_ack = host.give(&family(syn(100)).frame());
+        let ours = parse_sent(&syn_ack[0]).unwrap().tcp.seq.wrapping_add(1);
+        for &code in hard.iter().chain(soft) {
+            host.give(&about(v6, code, &syn_ack[0]));
+        }
+        assert_eq!(host.stack.table(), [0, 1, 0]);
+        host.give(&family(seg(ACK, 101, ours)).frame());
+        let conn = accepted(&host)[0];
+        host.stack.io().send(conn, b"data", false).unwrap();
+        host.stack.io().shutdown(conn);
+        host.turn();
+        let data = host.sent().pop().unwrap();
+        for &code in hard.iter().chain(soft) {
+            host.give(&about(v6, code, &data));
+        }
+        assert_eq!(host.stack.table(), [1, 0, 0]);
+        assert_eq!(host.drops(DropReason::IcmpSequence), 0);
+        // What is not in flight any more is not believed.
+        host.give(&family(seg(ACK, 101, ours.wrapping_add(5))).frame());
+        host.give(&about(v6, hard[0], &data));
+        assert_eq!(host.drops(DropReason::IcmpSequence), 1);
+        host.assert_balanced_after_abort(conn);
+    }
 }

@@ -119,6 +119,7 @@ fn h8_h126_impossible_chains() {
 }
 
 #[test]
+/// RFC 9293 section 3.9.2.3, RFC 1122 section 4.2.3.10.
 fn h14_h15_h16_martians_groups_and_land() {
     let mut host = Host::new();
     let with = |src: [u8; 4], dst: [u8; 4]| {

@@ -1,5 +1,5 @@
 //! Two stacks and a wire between them on which chosen segments get lost: every way in which an open
-//! or a close can go wrong.
+//! or a close can go wrong: RFC 9293 section 3.5, RFC 9293 section 3.6.1.
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;

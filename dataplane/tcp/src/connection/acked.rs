@@ -78,7 +78,7 @@ impl Connection {
         changed
     }
 
-    /// The peer's SACK blocks, RFC 2018 and RFC 2883: four at most, each checked, the first perhaps a
+    /// The peer's SACK blocks, RFC 2018 section 5 and RFC 2883: four at most, each checked, the first perhaps a
     /// report of a duplicate.
     fn process_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment, outcome: &mut AckOutcome) {
         if seg.options.sack.is_empty() || !self.hot.flags.has(Flags::SACK) {
@@ -126,6 +126,10 @@ impl Connection {
         prior_packets: u32,
         outcome: &AckOutcome,
     ) -> bool {
+        if seg.arrival == Segment::ARRIVAL_UNKNOWN {
+            // As Karn: a sample that may be of anything is none.
+            return false;
+        }
         let measured = outcome.first_sent.filter(|_| !outcome.retrans_acked).or(outcome.sack_sent);
         let rtt = match measured {
             Some(sent) => seg.arrival.since(sent).max(Duration::from_micros(1)),

@@ -173,6 +173,12 @@ impl Connection {
         waited >= backoff_time(params.rto_min, retries, params.rto_max)
     }
 
+    /// R1 of RFC 9293 section 3.8.3: so many timeouts in a row that the next hop itself may be gone, and
+    /// the network layer should look (RFC 1122 section 4.2.3.5).
+    pub fn doubts_path(&self, params: &TcpParams) -> bool {
+        self.packets_out() > 0 && self.hot.rto.backoff() >= params.retries1.max(1)
+    }
+
     /// What to tell the application when the peer has been silent for too long. RFC 9293 section 3.9.2.2:
     /// a soft error of the network says more than the silence.
     fn silence(&self) -> CloseReason {

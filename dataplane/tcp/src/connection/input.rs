@@ -83,6 +83,7 @@ impl Connection {
             && seg.seq == hot.rcv_nxt
             && timestamps_fit
             && seg.options.sack.is_empty()
+            && seg.options.user_timeout.is_none()
             && hot.snd_wscale.bytes(seg.wnd) == hot.snd_wnd
     }
 
@@ -176,6 +177,7 @@ impl Connection {
         }
         self.warm.last_rcv = cx.now;
         self.hot.flags.clear(Flags::SOFT_ERROR);
+        self.heed_user_timeout(cx.params, seg.options.user_timeout);
         self.update_ts_recent(cx.now, seg);
         if seg.len == 0 {
             cx.counters.pure_acks += 1;
@@ -218,7 +220,7 @@ impl Connection {
             return Verdict::Drop(DropReason::TcpTimestampMissing);
         };
         let lag = hot.ts_recent.wrapping_sub(val).cast_signed();
-        if lag <= 1 || hot.ts_recent == 0 || self.ts_recent_expired(cx.now) {
+        if lag <= 1 || self.ts_recent_expired(cx.now) {
             return Verdict::Continue;
         }
         if seg.seq_len() == 0 && seg.flags.ack() {
@@ -393,6 +395,9 @@ impl Connection {
 
     /// How long ago the peer got the segment whose timestamp it echoes; `None` without one.
     pub(super) fn echo_age(&self, at: Instant, seg: &Segment) -> Option<Duration> {
+        if at == Segment::ARRIVAL_UNKNOWN {
+            return None;
+        }
         let (_, ecr) = seg.options.timestamps.filter(|_| self.hot.flags.has(Flags::TIMESTAMPS))?;
         let age = rtt_of_echo(at, self.hot.ts_offset, ecr).filter(|_| ecr != 0)?;
         // Anything older was never a timestamp of ours.

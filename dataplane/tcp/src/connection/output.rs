@@ -268,6 +268,9 @@ impl Connection {
                 // RFC 9293 section 3.8.4: a number that the peer must answer.
                 plan.seq = hot.snd_una.sub(1);
             }
+            Action::Ack if plan.options.sack.is_empty() => {
+                plan.options.user_timeout = self.user_timeout_option(cx.params);
+            }
             Action::Ack | Action::Rescue => {}
         }
         plan
@@ -354,6 +357,9 @@ impl Connection {
         }
         let pending = hot.flags.take(Flags::ACK_NOW) | hot.flags.take(Flags::ACK_PENDING);
         hot.flags.clear(Flags::PUSHED);
+        if plan.kind == PlanKind::Ack && plan.options.sack.is_empty() {
+            hot.flags.clear(Flags::USER_TIMEOUT_OWED);
+        }
         hot.timers.stop(Timer::DelayedAck);
         if pending {
             hot.pace.on_ack_sent();

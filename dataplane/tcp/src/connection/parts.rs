@@ -90,6 +90,10 @@ flags! {
     RTO_UNSENT,
     /// The network said unreachable since something was last acknowledged.
     SOFT_ERROR,
+    /// The application has set the user timeout: the peer's option does not change it.
+    USER_TIMEOUT_SET,
+    /// Our user timeout is to be told with the next acknowledgement.
+    USER_TIMEOUT_OWED,
     /// Event to be polled.
     EV_READABLE,
     /// Event to be polled.

@@ -36,6 +36,7 @@ fn opening(iss: u32, timestamps: bool) -> Opening {
         sack: true,
         ts_recent: timestamps.then_some(1000),
         peer_mss: Some(1460),
+        user_timeout: None,
         rtt: None,
         syn_retransmits: 0,
         active: false,

@@ -6,8 +6,11 @@ use core::time::Duration;
 use super::{CHARGE, Connection, Flags};
 use crate::params::FIN_TIMEOUT_SEC_MAX;
 use crate::timers::Timer;
+use crate::user_timeout::adapted;
 use crate::window::initial_rcvbuf;
-use crate::{CloseReason, ConnOptions, Cx, SendError, State, StateEvent, TcpParams};
+use crate::{
+    CloseReason, ConnOptions, Cx, SendError, State, StateEvent, TcpParams, UserTimeoutOption,
+};
 
 impl Connection {
     /// Bytes that the application may hand over now: free send buffer, `tcp_notsent_lowat`.
@@ -151,7 +154,7 @@ impl Connection {
             self.hot.flags.set(Flags::DISCARD);
             self.hot.flags.clear(Flags::EV_READABLE);
             if self.rcv_nxt() != self.hot.copied_seq {
-                // RFC 9293 section 3.6.1 and RFC 2525 section 2.17: the peer must learn that its data
+                // RFC 1122 section 4.2.2.13 and RFC 2525 section 2.17: the peer must learn that its data
                 // were not read.
                 cx.counters.abort_on_close += 1;
                 self.reset(cx, CloseReason::Aborted);
@@ -231,8 +234,7 @@ impl Connection {
         self.warm.keepalive_probes = keepalive_probes.and_then(NonZeroU8::new);
         self.warm.linger_sec = *linger_sec;
         self.warm.fin_timeout_sec = fin_timeout_sec.map(|sec| sec.min(FIN_TIMEOUT_SEC_MAX));
-        self.warm.user_timeout_ms =
-            user_timeout.map_or(0, |t: Duration| u32::try_from(t.as_millis()).unwrap_or(u32::MAX));
+        self.set_user_timeout(params, *user_timeout);
         if rcvbuf.is_some() {
             self.hot.flags.set(Flags::RCVBUF_LOCKED);
             self.warm.rcvbuf = initial_rcvbuf(params, options);
@@ -247,6 +249,52 @@ impl Connection {
             self.shrink_mss(params);
         }
         self.settle(cx);
+    }
+
+    /// RFC 5482 section 3.1: what the application sets is not changed by the peer, and is told.
+    fn set_user_timeout(&mut self, params: &TcpParams, asked: Option<Duration>) {
+        let before = self.warm.user_timeout_ms;
+        match asked {
+            Some(timeout) => {
+                self.hot.flags.set(Flags::USER_TIMEOUT_SET);
+                self.warm.user_timeout_ms = timeout_ms(timeout);
+            }
+            None if self.hot.flags.take(Flags::USER_TIMEOUT_SET) => {
+                self.warm.user_timeout_ms = timeout_ms(params.user_timeout);
+            }
+            None => {}
+        }
+        // RFC 5482 section 3.1: also in the first segment that is no SYN, which may be lost unnoticed.
+        let fresh = self.hot.flags.has(Flags::FIRST);
+        if params.user_timeout_option >= 2 && (fresh || self.warm.user_timeout_ms != before) {
+            self.hot.flags.set(Flags::USER_TIMEOUT_OWED);
+            if !fresh {
+                self.hot.flags.set(Flags::ACK_NOW);
+            }
+        }
+    }
+
+    /// The peer has told its user timeout: adapt ours, unless the application has set it.
+    pub(super) fn heed_user_timeout(
+        &mut self,
+        params: &TcpParams,
+        told: Option<UserTimeoutOption>,
+    ) {
+        let Some(told) = told.filter(|_| params.user_timeout_option >= 1) else { return };
+        if !self.hot.flags.has(Flags::USER_TIMEOUT_SET) {
+            let timeout = adapted(params.user_timeout, told.get(), params.user_timeout_limits);
+            self.warm.user_timeout_ms = timeout_ms(timeout);
+        }
+    }
+
+    /// The option for an acknowledgement, if one is owed.
+    pub(super) fn user_timeout_option(&self, params: &TcpParams) -> Option<UserTimeoutOption> {
+        if !self.hot.flags.has(Flags::USER_TIMEOUT_OWED) {
+            return None;
+        }
+        let own = Duration::from_millis(self.warm.user_timeout_ms.into());
+        let asked = self.hot.flags.has(Flags::USER_TIMEOUT_SET).then_some(own);
+        params.advertised_user_timeout(asked)
     }
 
     /// The path may carry only packets of `mtu` bytes, says an ICMP message whose quotation was in
@@ -280,4 +328,9 @@ impl Connection {
 /// uses, `min_pmtu`) and RFC 8200.
 const fn path_floor(ip_header: u16) -> u16 {
     if ip_header >= 40 { 1280 } else { 552 }
+}
+
+/// Milliseconds of a user timeout; zero is none.
+pub(super) fn timeout_ms(timeout: Duration) -> u32 {
+    u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX)
 }

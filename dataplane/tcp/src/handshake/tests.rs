@@ -79,6 +79,9 @@ fn show(plan: &Plan, irs: u32) -> String {
     if let Some(scale) = o.window_scale {
         text += &format!(" wscale {scale}");
     }
+    if let Some(timeout) = o.user_timeout {
+        text += &format!(" timeout {}", timeout.get().as_secs());
+    }
     text
 }
 
@@ -227,6 +230,7 @@ fn payload_of_a_syn_is_neither_acknowledged_nor_kept() {
     assert_eq!(o.irs.get(), IRS, "the payload comes again, from the first byte on");
 }
 
+/// RFC 7323 section 2.2, RFC 7323 section 3.2, RFC 2018 section 2.
 #[test]
 fn options_are_in_force_only_if_both_want_them() {
     let off =
@@ -412,6 +416,7 @@ fn segments_in_syn_sent() {
     }
 }
 
+/// RFC 9293 section 3.10.7.4, RFC 5961 section 4.
 #[test]
 fn segments_in_syn_received() {
     const ACK: [&str; 1] = [". 1 ack 1 win 511"];
@@ -532,6 +537,30 @@ fn answers_to_nonsense_are_limited() {
         assert_eq!(t.sent(ms).len(), sent, "at {ms}");
     }
     assert_eq!((t.w.counters.challenge_ack, t.w.counters.ack_skipped), (2, 2));
+}
+
+/// RFC 5482 section 3.1.
+#[test]
+fn syns_tell_the_user_timeout_if_that_is_switched_on() {
+    let own = ConnOptions { user_timeout: Some(Duration::from_secs(90)), ..ConnOptions::default() };
+    for (switch, told) in [(0, false), (1, false), (2, true)] {
+        let params = TcpParams { user_timeout_option: switch, ..TcpParams::default() };
+        let mut t = Talk::connect_with(params, &own);
+        for ms in [0, 1000] {
+            t.at(ms);
+            assert!(t.h.on_deadline(&mut t.w.cx()).is_none());
+            let sent = t.sent(ms).pop().unwrap();
+            assert_eq!(sent.ends_with(" timeout 90"), told, "{switch}: {sent}");
+        }
+    }
+    let params = TcpParams { user_timeout_option: 2, ..TcpParams::default() };
+    let mut syn = seg(S, 0, 0).options(1460, 7);
+    syn.0.options.user_timeout = UserTimeoutOption::from_field(700);
+    let mut t = Talk::accept_with(params, &syn);
+    let sent = t.sent(0).pop().unwrap();
+    assert!(!sent.contains("timeout"), "none is set: {sent}");
+    let told = t.established(10, &seg(A, 1, 1)).user_timeout;
+    assert_eq!(told.map(|o| o.get()), Some(Duration::from_secs(700)));
 }
 
 /// RFC 5961 section 7.
@@ -665,6 +694,7 @@ impl Crossing {
             seg_size: 0,
             segs: 1,
             options: SegOptions {
+                user_timeout: plan.options.user_timeout,
                 mss: o.mss,
                 window_scale: o.window_scale,
                 sack_permitted: o.sack_permitted,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::{Instant, TcpFlags};
 use tcp::{
     CloseReason, Connection, Disposition, Event, Opening, Plan, PlanKind, SegOptions, Segment,
-    SeqNum, State, TcpInfo, TcpParams,
+    SeqNum, State, TcpInfo, TcpParams, UserTimeoutOption,
 };
 
 use super::{World, at_ms, connect, opening, segments_of};
@@ -23,6 +23,7 @@ pub struct Seg {
     psh: Option<bool>,
     sack: Option<Vec<(i64, i64)>>,
     ts: Option<(u32, u32)>,
+    user_timeout: Option<u16>,
     no_ack: bool,
     segs: u16,
     kind: Option<PlanKind>,
@@ -76,6 +77,11 @@ impl Seg {
         self.ts = Some((val, ecr));
         self
     }
+    /// The User Timeout Option as in the header; zero: none.
+    pub fn user_timeout(mut self, field: u16) -> Self {
+        self.user_timeout = Some(field);
+        self
+    }
     /// Without the ACK flag.
     pub fn no_ack(mut self) -> Self {
         self.no_ack = true;
@@ -105,6 +111,10 @@ pub struct Conversation {
     events: VecDeque<Event>,
     /// Segments that the device takes per turn; `None`: all.
     pub device: Option<u32>,
+    /// The peer's segments come after a stall of ours.
+    pub arrival_unknown: bool,
+    /// Subtracted from both timestamps in a trace: where our clock and the peer's begin.
+    pub clocks: (u32, u32),
 }
 
 impl Conversation {
@@ -135,6 +145,8 @@ impl Conversation {
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             device: None,
+            arrival_unknown: false,
+            clocks: (0, 0),
         };
         // The segment that completed the handshake.
         let ts = opening.ts_recent.map(|val| (val, 0));
@@ -204,11 +216,12 @@ impl Conversation {
             segs: s.segs,
             options: SegOptions {
                 timestamps: s.ts,
+                user_timeout: s.user_timeout.and_then(UserTimeoutOption::from_field),
                 sack: s.sack.iter().flatten().map(|&(a, b)| (ours(a), ours(b))).collect(),
                 ..SegOptions::default()
             },
             ce_marks: 0,
-            arrival: self.now,
+            arrival: if self.arrival_unknown { Segment::ARRIVAL_UNKNOWN } else { self.now },
         }
     }
 
@@ -305,6 +318,10 @@ impl Conversation {
         if want.ts.is_some() {
             assert_eq!(got.options.timestamps, want.ts, "timestamps {what}");
         }
+        if let Some(want) = want.user_timeout {
+            let field = got.options.user_timeout.map_or(0, UserTimeoutOption::field);
+            assert_eq!(field, want, "user timeout {what}");
+        }
         if let Some(want) = want.kind {
             assert_eq!(kind, want, "kind {what}");
         }
@@ -369,6 +386,7 @@ impl Conversation {
     /// Everything that was sent since the last call, in relative numbers, as text.
     pub fn take_trace(&mut self) -> Vec<String> {
         let (iss, irs) = (self.iss, self.irs);
+        let (ours, theirs) = self.clocks;
         let rel = |seq: SeqNum, base: SeqNum| seq.distance_from(base);
         self.outbox
             .drain(..)
@@ -383,7 +401,9 @@ impl Conversation {
                     rel(s.ack, irs),
                     s.len,
                     s.wnd,
-                    s.options.timestamps
+                    s.options
+                        .timestamps
+                        .map(|(val, ecr)| (val.wrapping_sub(ours), ecr.wrapping_sub(theirs)))
                 )
             })
             .collect()

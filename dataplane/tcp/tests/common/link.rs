@@ -192,6 +192,9 @@ pub struct Link {
     serial: u64,
     free_at: [Instant; 2],
     pub lost: u64,
+    /// Every segment given to the link, in numbers relative to where streams and clocks begin.
+    pub log: Option<Vec<String>>,
+    clocks: [u32; 2],
     pub trace: bool,
     /// Merge the segments of one plan to a run.
     pub merge: bool,
@@ -207,6 +210,8 @@ pub struct Link {
 pub struct Setup {
     pub seed: u64,
     pub iss: [u32; 2],
+    /// Offsets of the two timestamp clocks.
+    pub clocks: [u32; 2],
     pub path: Path,
     pub apps: [App; 2],
     pub sack: bool,
@@ -218,7 +223,7 @@ pub struct Setup {
 impl Link {
     pub fn new(setup: Setup) -> Self {
         let now = at_ms(0);
-        let Setup { seed, iss, path, apps, sack, timestamps, mtu, params } = setup;
+        let Setup { seed, iss, clocks, path, apps, sack, timestamps, mtu, params } = setup;
         let [app_a, app_b] = apps;
         let host = |i: usize, app: App| {
             let mut o = opening(iss[i], iss[1 - i]);
@@ -226,8 +231,8 @@ impl Link {
             o.path.mtu = mtu;
             o.peer_mss = Some(mtu - 40);
             o.sack = sack;
-            // Both clocks have the same offset and hence began alike.
-            o.ts_recent = timestamps.then(|| (now.as_millis() as u32).wrapping_add(77));
+            o.path.ts_offset = clocks[i];
+            o.ts_recent = timestamps.then(|| (now.as_millis() as u32).wrapping_add(clocks[1 - i]));
             Host::new(seed + i as u64, now, &o, params.clone(), app)
         };
         let hosts = [host(0, app_a), host(1, app_b)];
@@ -241,6 +246,8 @@ impl Link {
             serial: 0,
             free_at: [now; 2],
             lost: 0,
+            log: None,
+            clocks,
             trace: false,
             merge: false,
             refuse: false,
@@ -255,6 +262,24 @@ impl Link {
     }
 
     fn transmit(&mut self, from: usize, seg: Segment) {
+        if let Some(log) = &mut self.log {
+            let (ours, theirs) = (self.hosts[from].iss, self.hosts[from].irs);
+            let rel = |seq: SeqNum, base: SeqNum| seq.distance_from(base);
+            let [our_clock, their_clock] = [self.clocks[from], self.clocks[1 - from]];
+            let blocks = seg.options.sack.iter();
+            let sack: Vec<_> = blocks.map(|&(a, b)| (rel(a, theirs), rel(b, theirs))).collect();
+            let ts = seg.options.timestamps;
+            let ts = ts.map(|(v, e)| (v.wrapping_sub(our_clock), e.wrapping_sub(their_clock)));
+            log.push(format!(
+                "{:?} {from} {} {} {} {} {} {sack:?} {ts:?}",
+                self.now,
+                seg.flags,
+                rel(seg.seq, ours),
+                rel(seg.ack, theirs),
+                seg.len,
+                seg.wnd
+            ));
+        }
         let size = u64::from(seg.len) + 60 * u64::from(seg.segs);
         if self.chance(self.path.loss) {
             self.lost += 1;
@@ -454,7 +479,13 @@ impl Link {
 
     /// The record that the stack keeps would acknowledge the FIN again.
     fn answer_for_time_wait(&mut self, host: usize, seg: &Segment) {
+        let mut options = seg.options.clone();
+        options.timestamps = seg
+            .options
+            .timestamps
+            .map(|(val, _)| ((self.now.as_millis() as u32).wrapping_add(self.clocks[host]), val));
         let ack = Segment {
+            options,
             seq: seg.ack,
             ack: self.hosts[host].conn.rcv_nxt().add(1),
             flags: TcpFlags::ACK,

@@ -80,6 +80,7 @@ pub fn opening(iss: u32, irs: u32) -> Opening {
         sack: true,
         ts_recent: None,
         peer_mss: Some(1460),
+        user_timeout: None,
         rtt: None,
         syn_retransmits: 0,
         active: false,
@@ -113,6 +114,7 @@ pub fn segments_of(plan: &Plan, segs: u32, arrival: Instant) -> Vec<Segment> {
                 segs: 1,
                 options: SegOptions {
                     timestamps: plan.options.timestamps,
+                    user_timeout: plan.options.user_timeout,
                     sack: plan.options.sack.clone(),
                     ..SegOptions::default()
                 },

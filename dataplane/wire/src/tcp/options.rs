@@ -25,6 +25,7 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const MD5: u8 = 19;
+const USER_TIMEOUT: u8 = 28;
 const AUTHENTICATION: u8 = 29;
 
 /// Bytes of timestamps with the two NOPs that align them, RFC 7323 appendix A.
@@ -43,6 +44,8 @@ pub struct TcpOptions {
     pub timestamps: Option<(u32, u32)>,
     /// Left and right edges, in the order of the option, not checked against each other.
     pub sack: ArrayVec<(u32, u32), SACK_BLOCKS_MAX>,
+    /// User timeout as sent, RFC 5482: granularity bit and value; zero is possible.
+    pub user_timeout: Option<u16>,
     /// MD5 signature (RFC 2385) or TCP-AO (RFC 5925) was there; never written.
     pub authentication: bool,
     /// An option that we do not know was there; never written.
@@ -76,6 +79,9 @@ impl TcpOptions {
             len += 4;
         }
         if self.window_scale.is_some() {
+            len += 4;
+        }
+        if self.user_timeout.is_some() {
             len += 4;
         }
         len
@@ -167,6 +173,12 @@ fn take(options: &mut TcpOptions, kind: u8, value: &[u8], syn: bool) -> Option<(
                 options.sack = blocks.iter().map(sack_block).collect();
             }
         }
+        USER_TIMEOUT => {
+            let timeout = u16::from_be_bytes(value.try_into().ok()?);
+            if options.user_timeout.is_none() {
+                options.user_timeout = Some(timeout);
+            }
+        }
         MD5 => {
             if value.len() != 16 {
                 return None;
@@ -211,6 +223,10 @@ pub(super) fn emit(out: &mut [u8], options: &TcpOptions) -> usize {
     }
     if let Some(scale) = options.window_scale {
         put(out, &mut at, [NOP, WINDOW_SCALE, 3, scale]);
+    }
+    if let Some(timeout) = options.user_timeout {
+        let [high, low] = timeout.to_be_bytes();
+        put(out, &mut at, [USER_TIMEOUT, 4, high, low]);
     }
     let blocks = options.sack_that_fits(at);
     if blocks > 0 {

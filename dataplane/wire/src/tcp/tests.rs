@@ -272,6 +272,7 @@ fn layouts_that_are_sent() {
         written(TcpOptions { timestamps: None, ..syn }),
         [2, 4, 5, 0xb4, 1, 1, 4, 2, 1, 3, 3, 7]
     );
+    assert_eq!(written(TcpOptions { user_timeout: Some(0x8005), ..none() }), [28, 4, 0x80, 5]);
     assert_eq!(written(none()), []);
     let sack = [(1, 2), (3, 4), (5, 6), (7, 8)].into_iter().collect();
     let four = TcpOptions { sack, ..none() };
@@ -281,17 +282,16 @@ fn layouts_that_are_sent() {
 
 fn any_options() -> impl Strategy<Value = (bool, TcpOptions)> {
     let sack = proptest::collection::vec(any::<(u32, u32)>(), 0..=4);
-    (any::<bool>(), any::<(Option<u16>, Option<u8>, bool, Option<(u32, u32)>)>(), sack).prop_map(
-        |(syn, (mss, window_scale, sack_permitted, timestamps), sack)| {
+    (any::<bool>(), any::<(Option<u16>, Option<u8>, bool, Option<(u32, u32)>, Option<u16>)>(), sack)
+        .prop_map(|(syn, (mss, window_scale, sack_permitted, timestamps, user_timeout), sack)| {
             let options = if syn {
-                TcpOptions { mss, window_scale, sack_permitted, timestamps, ..none() }
+                TcpOptions { mss, window_scale, sack_permitted, timestamps, user_timeout, ..none() }
             } else {
                 let room = if timestamps.is_some() { 3 } else { 4 };
                 TcpOptions { timestamps, sack: sack.into_iter().take(room).collect(), ..none() }
             };
             (syn, options)
-        },
-    )
+        })
 }
 
 proptest! {
