@@ -7,4 +7,5 @@ mod echo;
 mod iperf_client;
 mod iperf_server;
 mod operator;
+mod ports;
 mod rough;

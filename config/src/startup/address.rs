@@ -6,6 +6,16 @@ use stack::LocalAddress;
 
 use crate::text::quote;
 
+/// Whether some address is in both prefixes.
+pub(crate) fn overlap(a: &LocalAddress, b: &LocalAddress) -> bool {
+    if a.prefix <= b.prefix { contains(a, b.addr) } else { contains(b, a.addr) }
+}
+
+/// Whether `addr` is an IPv6 address that means something on its link only.
+pub(crate) fn is_on_one_link(addr: IpAddr) -> bool {
+    matches!(addr, IpAddr::V6(a) if is_link_local(a))
+}
+
 /// An address with the length of its prefix, `10.0.0.2/24` or `fd00::2/64`. For IPv4 a netmask will
 /// do as well.
 pub(crate) fn local_address(text: &str) -> Result<LocalAddress, String> {

@@ -1,8 +1,10 @@
-//! Which cores work, and on which queue of which port.
+//! Which cores work.
+
+use core::cmp::Ordering;
 
 use super::raw::{Cores, Located, RawDataplane, RawPort};
 use super::resolve::number;
-use super::{Port, Worker, units};
+use super::units;
 use crate::ConfigError;
 use crate::error::{Place, Text};
 use crate::text::quote;
@@ -10,39 +12,38 @@ use crate::text::quote;
 /// Workers at most, as in DPDK.
 const WORKERS_MAX: usize = 128;
 
-/// Which cores work, and how many queues each port has: as many in all as there are cores.
+/// Which cores work: as many as each port has queues, since a worker owns one of each.
 pub(super) fn workers(
     raw: &RawDataplane,
     raw_ports: &[Located<RawPort>],
     source: Text<'_>,
     available: &[usize],
-) -> Result<(Vec<usize>, Vec<u16>), ConfigError> {
+) -> Result<Vec<usize>, ConfigError> {
     let mut available = available.to_vec();
     available.sort_unstable();
     available.dedup();
-    let wanted: Vec<Option<usize>> = raw_ports
-        .iter()
-        .map(|port| match &port.value.queues {
-            None => Ok(None),
-            some => {
-                number(some, "queues", 1..=WORKERS_MAX as u32, 1, source).map(|n| Some(n as usize))
+    let mut said: Option<(usize, &Place)> = None;
+    for written in raw_ports.iter().filter_map(|port| port.value.queues.as_ref()) {
+        let some = Some(written.clone());
+        let queues = number(&some, "queues", 1..=WORKERS_MAX as u32, 1, source)? as usize;
+        match said {
+            Some((before, _)) if before != queues => {
+                let what = format!("{queues} queues, and {before} of another port");
+                return Err(source
+                    .error(&written.at, "queues", what)
+                    .help("a worker owns one queue of each port: give all ports the same number"));
             }
-        })
-        .collect::<Result<_, _>>()?;
-    let said: usize = wanted.iter().flatten().sum();
-    let silent = wanted.iter().filter(|q| q.is_none()).count();
+            Some(_) => {}
+            None => said = Some((queues, &written.at)),
+        }
+    }
     let listed = match &raw.cores {
         None => None,
         Some(cores) => core_list(cores, &available, source)?.map(|list| (list, &cores.at)),
     };
     let Some((cores, at)) = listed else {
-        let needed = said + silent;
+        let (needed, at) = said.unwrap_or((1, &Place::Nowhere));
         if needed > available.len() {
-            let at = raw_ports
-                .iter()
-                .filter_map(|p| p.value.queues.as_ref())
-                .next_back()
-                .map_or(&Place::Nowhere, |q| &q.at);
             return Err(source.error(
                 at,
                 "queues",
@@ -54,44 +55,16 @@ pub(super) fn workers(
             ));
         }
         // The first cores are left to the control thread and to everybody else.
-        let cores = available.split_off(available.len() - needed);
-        let queues = wanted.iter().map(|q| q.unwrap_or(1) as u16).collect();
-        return Ok((cores, queues));
+        return Ok(available.split_off(available.len() - needed));
     };
-    let each = match (silent, cores.len().checked_sub(said)) {
-        (0, _) => 0,
-        (_, Some(rest)) if rest >= silent && rest.is_multiple_of(silent) => rest / silent,
-        _ => {
-            return Err(source
-                .error(
-                    at,
-                    "cores",
-                    format!(
-                        "{} workers cannot be shared evenly among {} ports",
-                        cores.len(),
-                        raw_ports.len()
-                    ),
-                )
-                .help("give each port its queues"));
-        }
+    let queues = said.map_or(cores.len(), |(queues, _)| queues);
+    let fault = match cores.len().cmp(&queues) {
+        Ordering::Equal => return Ok(cores),
+        Ordering::Greater => "more than {queues} queues: some would have no work",
+        Ordering::Less => "fewer than {queues} queues: some would starve",
     };
-    let queues: Vec<usize> = wanted.iter().map(|q| q.unwrap_or(each)).collect();
-    let sum: usize = queues.iter().sum();
-    if cores.len() > sum {
-        return Err(source.error(
-            at,
-            "cores",
-            format!("{} workers are more than {sum} queues: some would have no work", cores.len()),
-        ));
-    }
-    if cores.len() < sum {
-        return Err(source.error(
-            at,
-            "cores",
-            format!("{} workers are fewer than {sum} queues: some would starve", cores.len()),
-        ));
-    }
-    Ok((cores, queues.into_iter().map(|q| q as u16).collect()))
+    let fault = fault.replace("{queues}", &queues.to_string());
+    Err(source.error(at, "cores", format!("{} workers are {fault}", cores.len())))
 }
 
 /// The cores listed; `None` for `auto`.
@@ -147,11 +120,4 @@ fn show_cores(cores: &[usize]) -> String {
         if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
     parts.iter().map(show).collect::<Vec<_>>().join(",")
-}
-
-/// Cores to queues in the order of the ports.
-pub(super) fn assign(cores: &[usize], ports: &[Port]) -> Vec<Worker> {
-    let slots =
-        ports.iter().enumerate().flat_map(|(port, p)| (0..p.queues).map(move |q| (port, q)));
-    cores.iter().zip(slots).map(|(&core, (port, queue))| Worker { core, port, queue }).collect()
 }

@@ -42,6 +42,25 @@ pub struct PortFlags {
     pub profile: Option<String>,
     /// `--sysctl NAME=VALUE`, each
     pub sysctl: Vec<String>,
+    /// Ports after the first.
+    pub more: Vec<MorePort>,
+}
+
+/// A further port on the command line: a second `--vdev` or `--pci` and what belongs to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MorePort {
+    /// `--vdev`
+    pub vdev: Option<String>,
+    /// `--pci`
+    pub pci: Option<String>,
+    /// `--address`, each
+    pub addresses: Vec<String>,
+    /// `--gateway`, each
+    pub gateways: Vec<String>,
+    /// `--mtu`
+    pub mtu: Option<i64>,
+    /// `--rx-checksum`
+    pub rx_checksum: Option<String>,
 }
 
 const VDEV: &str = "--vdev";
@@ -63,31 +82,44 @@ impl PortFlags {
             (self.mtu.is_some(), MTU),
             (self.queues.is_some(), QUEUES),
             (self.rx_checksum.is_some(), RX_CHECKSUM),
+            (!self.more.is_empty(), VDEV),
         ]
         .into_iter()
         .find_map(|(given, flag)| given.then_some(flag))
     }
 
-    fn port(&self) -> RawPort {
-        let text = |value: &Option<String>, flag| value.clone().map(|v| Located::flag(v, flag));
-        let list = |values: &[String], flag| {
-            Some(OneOrMany(values.iter().map(|v| Located::flag(v.clone(), flag)).collect()))
+    /// The ports, the first one first.
+    fn ports(&self) -> impl Iterator<Item = RawPort> {
+        let first = MorePort {
+            vdev: self.vdev.clone(),
+            pci: self.pci.clone(),
+            addresses: self.addresses.clone(),
+            gateways: self.gateways.clone(),
+            mtu: self.mtu,
+            rx_checksum: self.rx_checksum.clone(),
         };
-        RawPort {
-            vdev: text(&self.vdev, VDEV),
-            pci: text(&self.pci, PCI),
-            addresses: list(&self.addresses, ADDRESS),
-            gateway: list(&self.gateways, GATEWAY),
-            mtu: self.mtu.map(|n| Located::flag(n, MTU)),
-            queues: self.queues.map(|n| Located::flag(n, QUEUES)),
-            rx_checksum: text(&self.rx_checksum, RX_CHECKSUM),
-        }
+        core::iter::once(first).chain(self.more.iter().cloned()).map(|port| {
+            let MorePort { vdev, pci, addresses, gateways, mtu, rx_checksum } = port;
+            let text = |value: Option<String>, flag| value.map(|v| Located::flag(v, flag));
+            let list = |values: Vec<String>, flag| {
+                Some(OneOrMany(values.into_iter().map(|v| Located::flag(v, flag)).collect()))
+            };
+            RawPort {
+                vdev: text(vdev, VDEV),
+                pci: text(pci, PCI),
+                addresses: list(addresses, ADDRESS),
+                gateway: list(gateways, GATEWAY),
+                mtu: mtu.map(|n| Located::flag(n, MTU)),
+                queues: self.queues.map(|n| Located::flag(n, QUEUES)),
+                rx_checksum: text(rx_checksum, RX_CHECKSUM),
+            }
+        })
     }
 
     /// A start-up file's worth of flags alone.
     pub(super) fn to_raw(&self) -> RawStartup {
         let mut raw = RawStartup::default();
-        raw.ports.push(Located { value: self.port(), at: Place::Nowhere });
+        raw.ports.extend(self.ports().map(|value| Located { value, at: Place::Nowhere }));
         self.override_common(&mut raw);
         raw
     }

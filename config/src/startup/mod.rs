@@ -3,7 +3,8 @@
 //! A [`Startup`] is made from a file ([`Startup::from_file`]) or from flags
 //! ([`Startup::from_flags`]); both go through the same checks, and the first fault found is
 //! reported with its place. Holding a `Startup` proves that it is consistent: addresses are
-//! hosts', gateways can be reached, every queue has exactly one worker, the memory suffices.
+//! hosts', no two ports lead to the same network, gateways can be reached, every worker has one queue of
+//! each port, the memory suffices.
 //!
 //! ```
 //! let file = r#"
@@ -49,7 +50,7 @@ use stack::{ChecksumPolicy, Limits, LocalAddress, PortSetup, StackConfig};
 pub use apps::{AppConfig, AppKind};
 pub use device::{DeviceSpec, PciAddress, Vdev};
 pub use file::FILE_BYTES_MAX;
-pub use flags::PortFlags;
+pub use flags::{MorePort, PortFlags};
 
 use crate::error::Text;
 use crate::{ConfigError, Knobs};
@@ -130,21 +131,17 @@ pub struct Port {
     pub gateway6: Option<Ipv6Addr>,
     /// Largest IP packet, bytes.
     pub mtu: u16,
-    /// Queue pairs, each with a worker of its own.
+    /// Queue pairs: one for each worker, so that all ports have the same number.
     pub queues: u16,
     /// Whom to believe about checksums of received frames.
     pub rx_checksum: ChecksumPolicy,
 }
 
-/// A worker: one core, one queue pair of one port.
+/// A worker: one core, and one queue pair of each port, which has the worker's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Worker {
     /// The core it is pinned to.
     pub core: usize,
-    /// Index into [`Startup::ports`].
-    pub port: usize,
-    /// The queue pair, which is also its number among the workers of the port.
-    pub queue: u16,
 }
 
 /// A checked configuration.
@@ -156,7 +153,7 @@ pub struct Startup {
     pub dataplane: Dataplane,
     /// The ports, at least one.
     pub ports: Vec<Port>,
-    /// The workers: those of the first port, then those of the second, and so on.
+    /// The workers.
     pub workers: Vec<Worker>,
     /// Bounds of each worker's tables.
     pub limits: Limits,
@@ -202,7 +199,7 @@ impl Startup {
         resolve::resolve(raw, &flags.assignments()?, source, available)
     }
 
-    /// Check flags alone: one port, no applications.
+    /// Check flags alone: ports, no applications.
     pub fn from_flags(flags: &PortFlags, available: &[usize]) -> Result<Self, ConfigError> {
         let source = Text { file: None, text: "" };
         resolve::resolve(flags.to_raw(), &flags.assignments()?, source, available)
@@ -214,20 +211,19 @@ impl Startup {
     }
 
     /// What the stack of worker `index` of [`Self::workers`] is built from; `None` beyond the last.
-    /// The worker's number in it counts within its port.
     pub fn stack_config(&self, index: usize) -> Option<StackConfig> {
-        let worker = self.workers.get(index)?;
-        let port = self.ports.get(worker.port)?;
+        self.workers.get(index)?;
+        let setup = |port: &Port| PortSetup {
+            addresses: port.addresses.clone(),
+            gateway4: port.gateway4,
+            gateway6: port.gateway6,
+            mtu: port.mtu,
+            rx_checksum: port.rx_checksum,
+        };
         Some(StackConfig {
-            worker: WorkerId(worker.queue),
-            workers: port.queues,
-            ports: vec![PortSetup {
-                addresses: port.addresses.clone(),
-                gateway4: port.gateway4,
-                gateway6: port.gateway6,
-                mtu: port.mtu,
-                rx_checksum: port.rx_checksum,
-            }],
+            worker: WorkerId(index as u16),
+            workers: self.workers.len() as u16,
+            ports: self.ports.iter().map(setup).collect(),
             limits: self.limits,
             stop_limit: self.dataplane.stop_limit,
         })

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use base::PORTS_MAX;
 use stack::{ChecksumPolicy, LocalAddress};
 
 use super::raw::{Located, RawPort};
@@ -11,8 +12,6 @@ use crate::ConfigError;
 use crate::error::{Place, Text};
 use crate::text::quote;
 
-/// Ports at most, as in DPDK.
-const PORTS_MAX: usize = 32;
 /// Addresses of a port at most.
 const ADDRESSES_MAX: usize = 64;
 
@@ -92,6 +91,16 @@ pub(super) fn port(
                 other.device.name()
             )));
         }
+        if let Some((other, prefix)) = overlapping(&local, before) {
+            return Err(fail(format!(
+                "{}/{} overlaps {}/{} of {}: which of the two leads there?",
+                local.addr,
+                local.prefix,
+                prefix.addr,
+                prefix.prefix,
+                other.device.name()
+            )));
+        }
         if addresses.len() == ADDRESSES_MAX {
             return Err(fail(format!("more than {ADDRESSES_MAX} addresses")));
         }
@@ -142,4 +151,11 @@ pub(super) fn port(
         },
     };
     Ok(Port { device, addresses, gateway4, gateway6, mtu: size, queues, rx_checksum })
+}
+
+/// The first prefix of another port that has addresses in common with that of `local`. Link-local
+/// prefixes are on every link.
+fn overlapping<'a>(local: &LocalAddress, before: &'a [Port]) -> Option<(&'a Port, LocalAddress)> {
+    let same = |a: &LocalAddress| address::overlap(a, local) && !address::is_on_one_link(a.addr);
+    before.iter().find_map(|p| p.addresses.iter().find(|a| same(a)).map(|&a| (p, a)))
 }

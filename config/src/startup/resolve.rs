@@ -3,7 +3,7 @@
 use stack::{Limits, LocalAddress};
 
 use super::raw::{Assignment, Located, RawLimits, RawStartup};
-use super::{AppConfig, Startup, apps, cores, ports, process};
+use super::{AppConfig, Startup, Worker, apps, cores, ports, process};
 use crate::error::Text;
 use crate::knobs::{Source, find};
 use crate::text::quote;
@@ -33,14 +33,14 @@ pub(super) fn resolve(
     let limits_resolved = table_limits(&limits, &knobs, source, &mut warnings)?;
 
     let devices = ports::devices(&raw_ports, source)?;
-    let (core_list, queues) = cores::workers(&dataplane, &raw_ports, source, available)?;
+    let core_list = cores::workers(&dataplane, &raw_ports, source, available)?;
     let mut resolved_ports = Vec::new();
-    for ((raw, device), queues) in raw_ports.iter().zip(devices).zip(&queues) {
-        let port = ports::port(raw, device, *queues, &resolved_ports, source)?;
+    for (raw, device) in raw_ports.iter().zip(devices) {
+        let port = ports::port(raw, device, core_list.len() as u16, &resolved_ports, source)?;
         resolved_ports.push(port);
     }
     let ports = resolved_ports;
-    let workers = cores::assign(&core_list, &ports);
+    let workers: Vec<Worker> = core_list.iter().map(|&core| Worker { core }).collect();
     let dataplane =
         process::process(&dataplane, &limits, &ports, workers.len(), source, &mut warnings)?;
     process::check_sizes(&knobs, &sysctl.0, flags, &dataplane, &ports, source, &mut warnings)?;

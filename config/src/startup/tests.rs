@@ -52,7 +52,7 @@ fn a_short_file_gets_defaults() {
         }
     );
     assert_eq!(s.limits, Limits::default());
-    assert_eq!(s.workers, [Worker { core: 3, port: 0, queue: 0 }]);
+    assert_eq!(s.workers, [Worker { core: 3 }]);
     assert_eq!((s.apps.len(), s.warnings.len()), (0, 0));
     let stack = s.stack_config(0).unwrap();
     assert_eq!((stack.worker, stack.workers, stack.ports[0].mtu), (WorkerId(0), 1, 1500));
@@ -66,7 +66,7 @@ fn a_full_file_is_understood() {
         instance = "a.b-1"
         profile = "linux"
         [dataplane]
-        cores = [2, 1, 0]
+        cores = [2, 1]
         idle = "poll"
         memory = "512 MiB"
         hugepages = true
@@ -110,18 +110,17 @@ fn a_full_file_is_understood() {
     assert_eq!(s.dataplane.stop_limit, Duration::from_millis(250));
     assert_eq!((s.dataplane.buffers, s.dataplane.control), (4096, false));
     assert_eq!(s.dataplane.data_room_bytes, 9216, "a whole frame of 9000 bytes");
-    assert_eq!(
-        s.workers.iter().map(|w| (w.core, w.port, w.queue)).collect::<Vec<_>>(),
-        [(2, 0, 0), (1, 0, 1), (0, 1, 0)]
-    );
+    assert_eq!(s.workers.iter().map(|w| w.core).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(s.ports[0].device.to_string(), "net_af_packet0,iface=veth0");
     assert_eq!(s.ports[0].rx_checksum, ChecksumPolicy::Trust);
     assert_eq!(s.ports[1].device.name(), "0000:03:00.1");
     assert_eq!(s.ports[1].gateway4, Some(Ipv4Addr::new(192, 0, 2, 6)));
     let second = s.stack_config(1).unwrap();
     assert_eq!((second.worker, second.workers), (WorkerId(1), 2));
-    let third = s.stack_config(2).unwrap();
-    assert_eq!((third.worker, third.workers, third.ports[0].gateway6), (WorkerId(0), 1, None));
+    assert_eq!(second.ports.len(), 2, "a queue of each port");
+    assert_eq!((second.ports[0].mtu, second.ports[1].mtu), (9000, 1500));
+    assert_eq!(second.ports[1].gateway6, None);
+    assert!(s.stack_config(2).is_none());
     assert_eq!(
         s.limits,
         Limits {
@@ -432,24 +431,26 @@ fn h151_cores() {
             "m.toml:2:9: cores: 1 workers are fewer than 2 queues: some would starve",
         ),
         (
+            "queues of two ports",
+            &cores(
+                "\"auto\"",
+                "queues = 2\n[[port]]\nvdev = \"net_tap1\"\naddresses = \"10.1.0.2/24\"\nqueues = 3\n",
+            ),
+            "m.toml:10:10: queues: 3 queues, and 2 of another port",
+        ),
+        (
             "more queues than CPUs",
             &cores("\"auto\"", "queues = 5\n"),
             "m.toml:6:10: queues: 5 workers need as many cores, and 4 of them may be used: 0-3",
         ),
         ("no queue", &cores("\"auto\"", "queues = 0\n"), "m.toml:6:10: queues: 0 is not in 1..128"),
-        (
-            "not even",
-            &cores("[0, 1, 2]", "[[port]]\nvdev = \"net_tap1\"\naddresses = \"10.1.0.2/24\"\n"),
-            "m.toml:2:9: cores: 3 workers cannot be shared evenly among 2 ports",
-        ),
     ]);
-    let workers = |text: &str| {
-        check(text).unwrap().workers.iter().map(|w| (w.core, w.port, w.queue)).collect::<Vec<_>>()
-    };
-    assert_eq!(workers(&cores("\"auto\"", "queues = 2\n")), [(2, 0, 0), (3, 0, 1)]);
-    assert_eq!(workers(&cores("[3, 0]", "")), [(3, 0, 0), (0, 0, 1)]);
+    let workers =
+        |text: &str| check(text).unwrap().workers.iter().map(|w| w.core).collect::<Vec<_>>();
+    assert_eq!(workers(&cores("\"auto\"", "queues = 2\n")), [2, 3]);
+    assert_eq!(workers(&cores("[3, 0]", "")), [3, 0]);
     let second = "[[port]]\nvdev = \"net_tap1\"\naddresses = \"10.1.0.2/24\"\n";
-    assert_eq!(workers(&cores("[3, 0]", second)), [(3, 0, 0), (0, 1, 0)]);
+    assert_eq!(workers(&cores("[3, 0]", second)), [3, 0], "of both ports");
     let none = Startup::from_text("m.toml", &with_port(""), &PortFlags::default(), &[]);
     assert!(none.unwrap_err().what.contains("none"));
 }
@@ -773,12 +774,12 @@ proptest! {
         match Startup::from_bytes("m.toml", bytes, &PortFlags::default(), &CORES) {
             Ok(startup) => {
                 // What passed is consistent.
-                let queues: usize = startup.ports.iter().map(|p| usize::from(p.queues)).sum();
-                prop_assert_eq!(queues, startup.workers.len());
+                let workers = startup.workers.len();
+                prop_assert!(startup.ports.iter().all(|p| usize::from(p.queues) == workers));
                 for index in 0..startup.workers.len() {
                     let stack = startup.stack_config(index).unwrap();
                     prop_assert!(stack.worker.0 < stack.workers);
-                    prop_assert!(!stack.ports[0].addresses.is_empty());
+                    prop_assert!(stack.ports.iter().all(|port| !port.addresses.is_empty()));
                 }
             }
             Err(error) => {
@@ -814,6 +815,17 @@ proptest! {
             instance: word(6),
             profile: word(7),
             sysctl: lists[2].clone(),
+            more: vec![
+                MorePort {
+                    vdev: word(1),
+                    pci: word(0),
+                    addresses: lists[1].clone(),
+                    gateways: lists[0].clone(),
+                    mtu: numbers[1],
+                    rx_checksum: word(3),
+                };
+                usize::from(words[2].is_some())
+            ],
         };
         let _ = Startup::from_flags(&flags, &CORES);
         let _ = Startup::from_text("m.toml", "", &flags, &CORES);
@@ -833,4 +845,47 @@ proptest! {
         let ours = [address::local_address("10.0.0.2/24").unwrap(), address::local_address("fd00::2/64").unwrap()];
         let _ = address::gateway(&text, &ours);
     }
+}
+
+#[test]
+fn several_ports_and_what_they_must_not_share() {
+    let second = |addresses: &str| {
+        with_port(&format!("[[port]]\nvdev = \"net_tap1\"\naddresses = {addresses}\n"))
+    };
+    let refused = |addresses: &str| check(&second(addresses)).unwrap_err().what;
+    assert_eq!(refused(r#""10.0.0.2/24""#), "10.0.0.2 is an address of net_tap0 already");
+    let overlaps = |what: &str, other: &str| {
+        format!("{what} overlaps {other} of net_tap0: which of the two leads there?")
+    };
+    for (ours, other) in [
+        ("10.0.0.9/24", "10.0.0.2/24"),
+        ("10.0.0.9/30", "10.0.0.2/24"),
+        ("10.0.200.9/16", "10.0.0.2/24"),
+        ("fd00::9/48", "fd00::2/64"),
+    ] {
+        assert_eq!(refused(&format!("{ours:?}")), overlaps(ours, other));
+    }
+    let s = check(&second(r#"["10.0.1.2/24", "fd01::2/64", "fe80::9/64"]"#)).unwrap();
+    let stack = s.stack_config(0).unwrap();
+    assert_eq!((s.workers.len(), stack.ports.len()), (1, 2));
+    assert_eq!(stack.ports[1].addresses[0].addr, Ipv4Addr::new(10, 0, 1, 2));
+
+    let flags = PortFlags {
+        vdev: Some("net_tap0".into()),
+        addresses: vec!["10.0.0.2/24".into(), "fe80::1/64".into()],
+        more: vec![MorePort {
+            vdev: Some("net_tap1".into()),
+            addresses: vec!["10.0.1.2/24".into(), "fe80::2/64".into()],
+            mtu: Some(9000),
+            ..MorePort::default()
+        }],
+        ..PortFlags::default()
+    };
+    let s = Startup::from_flags(&flags, &CORES).unwrap();
+    assert_eq!((s.ports[0].mtu, s.ports[1].mtu, s.workers.len()), (1500, 9000, 1));
+    let many = MorePort { addresses: Vec::new(), ..flags.more[0].clone() };
+    let port = |n: usize| MorePort { vdev: Some(format!("net_tap{n}")), ..many.clone() };
+    let flags = PortFlags { more: (1..=8).map(port).collect(), ..flags };
+    let error = Startup::from_flags(&flags, &CORES).unwrap_err();
+    assert_eq!(error.what, "more than 8 ports");
 }

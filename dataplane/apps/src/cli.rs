@@ -9,6 +9,7 @@ use crate::control::nstat::NstatArgs;
 use crate::control::ss::SsArgs;
 use crate::control::sysctl::SysctlArgs;
 use crate::doctor::DoctorArgs;
+use crate::port_args::PortArgs;
 
 /// Exit statuses, for `--help` of the whole program.
 const EXIT_HELP: &str = "\
@@ -79,31 +80,33 @@ pub(crate) enum RxChecksum {
     Trust,
 }
 
-/// The port, as flags instead of a file.
+/// The ports, as flags instead of a file. Through [`PortArgs`], which keeps their order.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Port")]
-pub(crate) struct PortArgs {
+pub(crate) struct DataplaneArgs {
     /// Take port, limits and knobs from this file (its applications are not started)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["vdev", "pci"])]
     pub(crate) config: Option<PathBuf>,
-    /// A virtual device, such as net_af_packet0,iface=veth0
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) vdev: Option<String>,
-    /// A NIC by its address, such as 0000:03:00.0
-    #[arg(long, value_name = "BDF", conflicts_with = "vdev")]
-    pub(crate) pci: Option<String>,
-    /// Our address with its prefix, such as 10.0.0.2/24 or fd00::2/64; several are possible
-    #[arg(long = "address", value_name = "ADDR/LEN")]
+    /// A virtual device, such as net_af_packet0,iface=veth0; with several, each is a port, and the
+    /// flags that describe it follow it
+    #[arg(id = "vdev", long = "vdev", value_name = "DEVICE")]
+    pub(crate) vdevs: Vec<String>,
+    /// A NIC by its address, such as 0000:03:00.0; also several
+    #[arg(id = "pci", long = "pci", value_name = "BDF")]
+    pub(crate) pcis: Vec<String>,
+    /// Our address on the port with its prefix, such as 10.0.0.2/24 or fd00::2/64; several are
+    /// possible
+    #[arg(id = "address", long = "address", value_name = "ADDR/LEN")]
     pub(crate) addresses: Vec<String>,
-    /// Next hop for everything else; one per family
-    #[arg(long = "gateway", value_name = "ADDR")]
+    /// Next hop by the port for everything else; one per family
+    #[arg(id = "gateway", long = "gateway", value_name = "ADDR")]
     pub(crate) gateways: Vec<String>,
-    /// Largest IP packet
-    #[arg(long, value_name = "BYTES")]
-    pub(crate) mtu: Option<u16>,
-    /// Checksums of received frames
-    #[arg(long, value_name = "POLICY")]
-    pub(crate) rx_checksum: Option<RxChecksum>,
+    /// Largest IP packet of the port
+    #[arg(id = "mtu", long = "mtu", value_name = "BYTES")]
+    pub(crate) mtus: Vec<u16>,
+    /// Checksums of frames received by the port
+    #[arg(id = "rx-checksum", long = "rx-checksum", value_name = "POLICY")]
+    pub(crate) rx_checksums: Vec<RxChecksum>,
     /// Cores of the workers, such as 1 or 2,3; without it the scheduler decides
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<String>,

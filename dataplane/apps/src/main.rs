@@ -12,6 +12,7 @@ mod host;
 mod iperf;
 mod number;
 mod output;
+mod port_args;
 mod ports;
 mod ring;
 mod rr;

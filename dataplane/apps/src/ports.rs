@@ -1,26 +1,28 @@
 //! From flags or a file to a running dataplane.
 
 use base::WorkerId;
+use config::startup::MorePort;
 use config::{PortFlags, Startup};
 use runtime::Hooks;
 use stack::Message;
 
-use crate::cli::{Idle, PortArgs, RxChecksum};
+use crate::cli::Idle;
 use crate::fault::{Fault, Outcome};
+use crate::port_args::PortArgs;
 
 /// What the flags ask for, checked.
 pub(crate) fn startup(args: &PortArgs) -> Result<Startup, Fault> {
+    let mut ports = args.ports()?.into_iter();
+    let MorePort { vdev, pci, addresses, gateways, mtu, rx_checksum } =
+        ports.next().unwrap_or_default();
     let flags = PortFlags {
-        vdev: args.vdev.clone(),
-        pci: args.pci.clone(),
-        addresses: args.addresses.clone(),
-        gateways: args.gateways.clone(),
-        mtu: args.mtu.map(i64::from),
+        vdev,
+        pci,
+        addresses,
+        gateways,
+        mtu,
         queues: None,
-        rx_checksum: args.rx_checksum.map(|p| match p {
-            RxChecksum::Verify => "verify".to_owned(),
-            RxChecksum::Trust => "trust".to_owned(),
-        }),
+        rx_checksum,
         cores: args.cores.clone(),
         idle: args.idle.map(|i| match i {
             Idle::Adaptive => "adaptive".to_owned(),
@@ -34,6 +36,7 @@ pub(crate) fn startup(args: &PortArgs) -> Result<Startup, Fault> {
         instance: args.instance.clone(),
         profile: args.profile.clone(),
         sysctl: args.sysctls.clone(),
+        more: ports.collect(),
     };
     let cores = runtime::available_cores();
     match &args.config {
@@ -83,7 +86,7 @@ pub(crate) fn hooks(
 /// Makes the application of a worker, on the worker's thread.
 pub(crate) type MakeApp = Box<dyn Fn() -> Box<dyn stack::App> + Send + Sync>;
 
-/// Run `app` on every worker of the one port of `startup`; the exit code is the application's.
+/// Run `app` on every worker of `startup`; the exit code is the application's.
 #[cfg(feature = "dpdk")]
 pub(crate) fn run(startup: &Startup, mut hooks: Hooks, app: MakeApp) -> Outcome {
     use std::sync::Arc;
@@ -91,17 +94,10 @@ pub(crate) fn run(startup: &Startup, mut hooks: Hooks, app: MakeApp) -> Outcome 
     use runtime::ports::{DeviceName, PortRequest};
     use runtime::{Dataplane, WorkerSetup};
 
-    let [port] = startup.ports.as_slice() else {
-        return Err(Fault::new(
-            crate::fault::ENVIRONMENT,
-            format!("{} ports: an instance has one port for now", startup.ports.len()),
-        )
-        .help("run one instance per port, each with a name of its own"));
-    };
     for warning in &startup.warnings {
         (hooks.on_warning)(warning);
     }
-    let request = PortRequest {
+    let request = |port: &config::startup::Port| PortRequest {
         device: match &port.device {
             config::startup::DeviceSpec::Vdev(v) => DeviceName::Vdev(v.to_string()),
             config::startup::DeviceSpec::Pci(p) => DeviceName::Pci(p.to_string()),
@@ -110,24 +106,25 @@ pub(crate) fn run(startup: &Startup, mut hooks: Hooks, app: MakeApp) -> Outcome 
         queues: port.queues,
         buffers: Some(startup.dataplane.buffers),
     };
+    let requests: Vec<PortRequest> = startup.ports.iter().map(request).collect();
     let memory = u32::try_from(startup.dataplane.memory_bytes >> 20).ok();
-    let mut open = runtime::ports::open(&request, memory, startup.dataplane.hugepages, &[])
+    let mut open = runtime::ports::open(&requests, memory, startup.dataplane.hugepages, &[])
         .map_err(device_fault)?;
-    let controls = vec![open.control.clone()];
+    let controls: Vec<_> = open.iter().map(|port| port.control.clone()).collect();
     let watched = controls.clone();
     hooks.links = Box::new(move || runtime::ports::links(&watched));
     hooks.port_stats = Box::new(move || runtime::ports::port_stats(&controls));
 
     let app = Arc::new(app);
-    let queues = std::mem::take(&mut open.queues);
+    let queues = runtime::ports::by_worker(&mut open);
     let mut workers = Vec::new();
-    for (index, queue) in queues.into_iter().enumerate() {
-        let Some(config) = startup.stack_config(index) else { break };
+    for (index, queues) in queues.into_iter().enumerate() {
+        let (Some(config), Some(port)) = (startup.stack_config(index), open.first()) else { break };
         let app = Arc::clone(&app);
         workers.push(WorkerSetup {
             core: startup.workers.get(index).map(|w| w.core),
             config,
-            make: open.parts(queue, move || app()),
+            make: port.parts_of(queues, move || app()),
         });
     }
     finish(Dataplane { options: options(startup), knobs: startup.knobs().clone(), workers, hooks })

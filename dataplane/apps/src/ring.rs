@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use stack::{App, Message};
 
-use crate::cli::PortArgs;
 use crate::fault::{Fault, Outcome};
+use crate::port_args::PortArgs;
 use crate::ports;
 
 /// What both stacks have in common, checked.
@@ -28,7 +28,7 @@ impl Ring {
         let v6 = |last: u16| IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, last]);
         let v4 = |last: u8| IpAddr::from([10, 99, 0, last]);
         let (server, client) = if version6 { (v6(1), v6(2)) } else { (v4(1), v4(2)) };
-        let mtu = args.mtu.unwrap_or(1500);
+        let mtu = args.mtus.last().copied().unwrap_or(1500);
         if !(1280..=config::startup::MTU_MAX).contains(&mtu) {
             return Err(Fault::usage(format!(
                 "--mtu {mtu} is not in 1280..{}",

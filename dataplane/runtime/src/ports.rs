@@ -3,8 +3,8 @@
 use std::any::Any;
 
 use dpdk::{
-    Eal, EalConfig, Error, ErrorKind, Port, PortConfig, PortControl, PortQueue, RingPair,
-    RxChecksum, Vdev,
+    Eal, EalConfig, Error, ErrorKind, Pools, Port, PortConfig, PortControl, PortQueue, RingPair,
+    RxChecksum, Started, Vdev,
 };
 use stack::App;
 
@@ -28,7 +28,8 @@ pub struct PortRequest {
     pub mtu: u16,
     /// Queue pairs, one per worker.
     pub queues: u16,
-    /// Buffers per queue for frames and payload; `None`: the default for the MTU.
+    /// Buffers for frames and payload of each worker, all ports together; `None`: the default for the
+    /// MTU.
     pub buffers: Option<u32>,
 }
 
@@ -90,20 +91,55 @@ fn port_config(request: &PortRequest) -> PortConfig {
     config
 }
 
-/// Start EAL and open `request`. EAL can be started once per process.
+/// Start EAL and open the ports of `requests`, in this order. The queues with one number share their
+/// buffers: they are one worker's. EAL can be started once per process.
 ///
 /// # Errors
-/// What is wrong with the request or the machine, found before EAL starts where possible.
+/// What is wrong with the requests or the machine, found before EAL starts where possible.
 pub fn open(
-    request: &PortRequest,
+    requests: &[PortRequest],
     memory_mib: Option<u32>,
     hugepages: bool,
     extra: &[String],
-) -> Result<OpenPort, PortFault> {
-    let (mut eal, name) = prepare(request, memory_mib, hugepages)?;
+) -> Result<Vec<OpenPort>, PortFault> {
+    let configs: Vec<PortConfig> = requests.iter().map(port_config).collect();
+    let Some(shared) = shared_buffers(&configs) else { return Ok(Vec::new()) };
+    let (mut eal, names) = prepare(requests, memory_mib, hugepages)?;
     eal.extra = extra.to_vec();
     let eal = Eal::init(&eal)?;
-    start(&eal, Port::open(&eal, &name)?, &port_config(request))
+    let ports: Vec<Port> =
+        names.iter().map(|name| Port::open(&eal, name)).collect::<Result<_, _>>()?;
+    let mut room = 0;
+    for (port, config) in ports.iter().zip(&configs) {
+        room = room.max(port.room_needed(config)?);
+    }
+    // Where ports are on different nodes, no choice suits all.
+    let socket = ports.first().map_or(-1, Port::socket);
+    let pools = (0..shared.queues)
+        .map(|_| Pools::new(&eal, (shared.buffers, room), shared.header_buffers, socket))
+        .collect::<Result<Vec<_>, _>>()?;
+    ports
+        .into_iter()
+        .zip(configs)
+        .map(|(port, config)| {
+            // No port may have all of them in its descriptors.
+            let buffers = config.buffers / requests.len() as u32;
+            let config = PortConfig { buffers, ..config };
+            Ok(opened(&eal, port.start_with(&config, &pools)?))
+        })
+        .collect()
+}
+
+/// The buffers of one worker as if they were those of one port: enough for whoever wants most, and
+/// for the largest frames.
+fn shared_buffers(configs: &[PortConfig]) -> Option<PortConfig> {
+    configs.iter().cloned().reduce(|a, b| PortConfig {
+        mtu: a.mtu.max(b.mtu),
+        queues: a.queues.max(b.queues),
+        buffers: a.buffers.max(b.buffers),
+        header_buffers: a.header_buffers.max(b.header_buffers),
+        ..a
+    })
 }
 
 /// Start EAL and make two ports of which each receives what the other sends.
@@ -112,7 +148,7 @@ pub fn open(
 /// What is wrong with the machine.
 pub fn ring_pair(mtu: u16, memory_mib: Option<u32>) -> Result<(OpenPort, OpenPort), PortFault> {
     let config = PortConfig { mtu, ..PortConfig::default() };
-    let eal = Eal::init(&environment(&[&config, &config], memory_mib, false)?)?;
+    let eal = Eal::init(&environment(&[config.clone(), config.clone()], memory_mib, false)?)?;
     let RingPair { a, b } = RingPair::create(&eal, "millrace", 1, RING_FRAMES)?;
     Ok((start(&eal, a, &config)?, start(&eal, b, &config)?))
 }
@@ -123,7 +159,7 @@ pub fn preflight(
     memory_mib: Option<u32>,
     hugepages: bool,
 ) -> Vec<PortFault> {
-    match prepare(request, memory_mib, hugepages) {
+    match prepare(std::slice::from_ref(request), memory_mib, hugepages) {
         Err(fault) => vec![fault],
         Ok((eal, _)) => {
             let found = dpdk::preflight::check(&dpdk::Host::probe(), &eal);
@@ -146,30 +182,35 @@ pub fn link_offloads(name: &str) -> Option<Vec<&'static str>> {
     Some(all.into_iter().filter_map(|(on, name)| on.then_some(name)).collect())
 }
 
-/// How EAL is started for `request`, and the name of its port.
+/// How EAL is started for `requests`, and the names of their ports.
 fn prepare(
-    request: &PortRequest,
+    requests: &[PortRequest],
     memory_mib: Option<u32>,
     hugepages: bool,
-) -> Result<(EalConfig, String), PortFault> {
-    let mut eal = environment(&[&port_config(request)], memory_mib, hugepages)?;
-    let name = match &request.device {
-        DeviceName::Vdev(text) => {
-            let vdev: Vdev = text.parse::<Vdev>()?.prepare(request.mtu, request.queues)?;
-            let name = vdev.name().to_owned();
-            eal.vdevs.push(vdev);
-            name
-        }
-        DeviceName::Pci(address) => {
-            eal.pci.push(address.clone());
-            address.clone()
-        }
-    };
-    Ok((eal, name))
+) -> Result<(EalConfig, Vec<String>), PortFault> {
+    let configs: Vec<PortConfig> = requests.iter().map(port_config).collect();
+    let shared = shared_buffers(&configs);
+    let mut eal = environment(shared.as_slice(), memory_mib, hugepages)?;
+    let mut names = Vec::new();
+    for request in requests {
+        names.push(match &request.device {
+            DeviceName::Vdev(text) => {
+                let vdev: Vdev = text.parse::<Vdev>()?.prepare(request.mtu, request.queues)?;
+                let name = vdev.name().to_owned();
+                eal.vdevs.push(vdev);
+                name
+            }
+            DeviceName::Pci(address) => {
+                eal.pci.push(address.clone());
+                address.clone()
+            }
+        });
+    }
+    Ok((eal, names))
 }
 
 fn environment(
-    ports: &[&PortConfig],
+    ports: &[PortConfig],
     memory_mib: Option<u32>,
     hugepages: bool,
 ) -> Result<EalConfig, PortFault> {
@@ -190,13 +231,16 @@ fn environment(
 }
 
 fn start(eal: &Eal, port: Port, config: &PortConfig) -> Result<OpenPort, PortFault> {
-    let started = port.start(config)?;
-    Ok(OpenPort {
+    Ok(opened(eal, port.start(config)?))
+}
+
+fn opened(eal: &Eal, started: Started) -> OpenPort {
+    OpenPort {
         eal: eal.clone(),
         control: started.control,
         queues: started.queues,
         missing: started.missing,
-    })
+    }
 }
 
 impl OpenPort {
@@ -206,13 +250,31 @@ impl OpenPort {
         queue: PortQueue,
         app: impl FnOnce() -> Box<dyn App> + Send + 'static,
     ) -> MakeParts<PortQueue> {
+        self.parts_of(vec![queue], app)
+    }
+
+    /// The parts of the worker that gets `queues`, one of each port.
+    pub fn parts_of(
+        &self,
+        queues: Vec<PortQueue>,
+        app: impl FnOnce() -> Box<dyn App> + Send + 'static,
+    ) -> MakeParts<PortQueue> {
         let eal = self.eal.clone();
         Box::new(move || {
             let registration = dpdk::thread::register(&eal).map_err(|e| e.report(false))?;
             let guard: Box<dyn Any> = Box::new(registration);
-            Ok(WorkerParts { devices: vec![queue], app: app(), guard })
+            Ok(WorkerParts { devices: queues, app: app(), guard })
         })
     }
+}
+
+/// Queues by worker: queue `k` of each port for worker `k`, in the order of the ports. As many
+/// workers as the port with the fewest queues has.
+pub fn by_worker(ports: &mut [OpenPort]) -> Vec<Vec<PortQueue>> {
+    let workers = ports.iter().map(|port| port.queues.len()).min().unwrap_or(0);
+    let mut queues: Vec<_> =
+        ports.iter_mut().map(|port| std::mem::take(&mut port.queues).into_iter()).collect();
+    (0..workers).map(|_| queues.iter_mut().filter_map(Iterator::next).collect()).collect()
 }
 
 /// State of the links of `ports`; one that does not answer counts as down.

@@ -8,6 +8,7 @@ mod link;
 mod many;
 mod nic;
 mod offloads;
+mod ports;
 mod segmentation;
 mod transfer;
 mod two_ends;

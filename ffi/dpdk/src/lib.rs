@@ -61,6 +61,7 @@ pub use eal::{Eal, EalConfig, Memory, Versions};
 pub use error::{Error, ErrorKind};
 pub use host::Host;
 pub use mbuf::Mbuf;
+pub use mempool::Pools;
 pub use port::{Link, Port, PortConfig, PortControl, PortInfo, PortStats, RxChecksum, Started};
 pub use queue::{PortQueue, QueueCounters};
 pub use ring::RingPair;

@@ -7,13 +7,14 @@
 use std::ffi::{CString, c_uint};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dpdk_sys as sys;
 
 use crate::eal::Eal;
 use crate::error::{Error, errno_text, last_errno};
 use crate::log;
+use crate::port::HEADER_ROOM;
 
 /// Bytes before the data of a fresh mbuf.
 pub const HEADROOM: usize = sys::MR_HEADROOM as usize;
@@ -43,7 +44,7 @@ struct Retired {
 // SAFETY: a mempool may be used from any thread; the pointer itself is only a handle.
 unsafe impl Send for Retired {}
 
-/// A pool of mbufs of one size, used by one queue at a time.
+/// A pool of mbufs of one size, used by one worker at a time.
 #[derive(Debug)]
 pub struct Mempool {
     pool: NonNull<sys::rte_mempool>,
@@ -131,6 +132,36 @@ impl Mempool {
 
     pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
         self.pool.as_ptr()
+    }
+}
+
+/// The pools of one worker: its queues, of however many ports, share them. Clones are the same pools.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    /// For received frames and payload.
+    pub(crate) payload: Arc<Mempool>,
+    /// For headers and references.
+    pub(crate) headers: Arc<Mempool>,
+}
+
+impl Pools {
+    /// Pools of `buffers` with `room` bytes for payload and of `header_buffers`, on NUMA node `socket`
+    /// (-1: any).
+    pub fn new(
+        eal: &Eal,
+        (buffers, room): (u32, u16),
+        header_buffers: u32,
+        socket: i32,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            payload: Arc::new(Mempool::new(eal, buffers, room, socket)?),
+            headers: Arc::new(Mempool::new(eal, header_buffers, HEADER_ROOM, socket)?),
+        })
+    }
+
+    /// Bytes behind the headroom of a payload buffer.
+    pub fn room(&self) -> u16 {
+        self.payload.room()
     }
 }
 

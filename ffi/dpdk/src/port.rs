@@ -9,7 +9,7 @@ use dpdk_sys as sys;
 use crate::eal::{Eal, port_id};
 use crate::error::{Error, errno_text};
 use crate::log;
-use crate::mempool::Mempool;
+use crate::mempool::{Mempool, Pools};
 use crate::queue::{Parts, PortQueue};
 use crate::ring::Rings;
 use crate::vdev::{Driver, MTU_MAX};
@@ -19,7 +19,7 @@ pub mod plan;
 use plan::{Descriptors, DeviceFacts, PortPlan, ROOM_MAX, plan};
 
 /// Data room of a header buffer: the largest headers, and small flat frames.
-const HEADER_ROOM: u16 = 384;
+pub(crate) const HEADER_ROOM: u16 = 384;
 /// Link header, two VLAN tags and checksum: what a frame has beyond the MTU.
 const FRAME_OVERHEAD: u32 = 14 + 2 * 4 + 4;
 
@@ -241,10 +241,35 @@ impl Port {
         &self.inner.info
     }
 
-    /// Configure and start it.
-    pub fn start(mut self, config: &PortConfig) -> Result<Started, Error> {
+    /// Bytes that the payload buffers of this port need behind their headroom.
+    pub fn room_needed(&self, config: &PortConfig) -> Result<u16, Error> {
+        let what = format!("cannot start the port {}", self.inner.info.name);
+        plan(&self.facts(), config).map(|p| p.room).map_err(|refusal| refusal.into_error(&what))
+    }
+
+    /// NUMA node of the device; -1: none in particular.
+    pub fn socket(&self) -> i32 {
+        self.inner.info.socket
+    }
+
+    /// Configure and start it with pools of its own for each queue.
+    pub fn start(self, config: &PortConfig) -> Result<Started, Error> {
+        let room = self.room_needed(config)?;
+        let pools = (0..config.queues)
+            .map(|_| {
+                let buffers = (config.buffers, room);
+                Pools::new(&self.eal, buffers, config.header_buffers, self.socket())
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        self.start_with(config, &pools)
+    }
+
+    /// Configure and start it; each of its queues uses the pools of its worker, of which
+    /// `config.buffers` are what may lie in the descriptors of this port and those of others
+    /// in turn.
+    pub fn start_with(mut self, config: &PortConfig, pools: &[Pools]) -> Result<Started, Error> {
         let mark = log::mark();
-        self.start_inner(config)
+        self.start_inner(config, pools)
             .map_err(|e| if e.detail.is_empty() { e.detail(log::since(mark)) } else { e })
             .map(|(parts, plan)| {
                 self.inner.started = true;
@@ -256,15 +281,34 @@ impl Port {
             })
     }
 
-    fn start_inner(&self, config: &PortConfig) -> Result<(Vec<Parts>, PortPlan), Error> {
-        let Inner { id, ref info, .. } = self.inner;
-        let what = format!("cannot start the port {}", info.name);
+    /// What is known of the device, from itself and from its arguments.
+    fn facts(&self) -> DeviceFacts {
         let mut facts = self.inner.facts.clone();
-        if let Some(vdev) = self.eal.vdev(&info.name) {
+        if let Some(vdev) = self.eal.vdev(&self.inner.info.name) {
             facts.rx_room_min = facts.rx_room_min.max(vdev.min_room());
             facts.tx_ring = vdev.tx_ring();
         }
+        facts
+    }
+
+    fn start_inner(
+        &self,
+        config: &PortConfig,
+        pools: &[Pools],
+    ) -> Result<(Vec<Parts>, PortPlan), Error> {
+        let Inner { id, ref info, .. } = self.inner;
+        let what = format!("cannot start the port {}", info.name);
+        let mut facts = self.facts();
+        // The buffers may be made for larger frames of other ports.
+        let room = pools.first().map_or(0, Pools::room);
+        facts.rx_room_min = facts.rx_room_min.max(room.into());
         let mut plan = plan(&facts, config).map_err(|refusal| refusal.into_error(&what))?;
+        if pools.len() != usize::from(plan.queues) || pools.iter().any(|p| p.room() != plan.room) {
+            return Err(Error::configuration(
+                &what,
+                format!("each of {} queues needs buffers of {} bytes", plan.queues, plan.room),
+            ));
+        }
         self.configure(&what, &plan)?;
 
         let capabilities = Capabilities {
@@ -277,17 +321,13 @@ impl Port {
             tx_segments_max: plan.segments_max,
         };
         let mut parts = Vec::new();
-        for queue in 0..plan.queues {
-            let payload = Mempool::new(&self.eal, config.buffers, plan.room, info.socket)?;
-            let headers =
-                Mempool::new(&self.eal, config.header_buffers, plan.header_room, info.socket)?;
-            self.set_up_queue(&what, queue, &plan, &payload)?;
+        for (queue, pools) in (0..plan.queues).zip(pools) {
+            self.set_up_queue(&what, queue, &plan, &pools.payload)?;
             parts.push(Parts {
                 port: id,
                 queue,
                 capabilities,
-                payload,
-                headers,
+                pools: pools.clone(),
                 keep: self.believed(&plan),
                 prepare: plan.prepare,
             });

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::ffi::c_uint;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use base::{Buffers, Capabilities, Device, Frame, RX_BURST_FRAMES, RxBatch};
 use dpdk_sys as sys;
 use sys::rte_mbuf;
 
 use crate::mbuf::Mbuf;
-use crate::mempool::Mempool;
+use crate::mempool::{Mempool, Pools};
 use crate::port::PortControl;
 
 /// Buffers fetched from a pool at once.
@@ -48,15 +49,14 @@ pub(crate) struct Parts {
     pub(crate) port: u16,
     pub(crate) queue: u16,
     pub(crate) capabilities: Capabilities,
-    pub(crate) payload: Mempool,
-    pub(crate) headers: Mempool,
+    pub(crate) pools: Pools,
     pub(crate) keep: u64,
     pub(crate) prepare: bool,
 }
 
 impl PortQueue {
     pub(crate) fn new(control: PortControl, parts: Parts) -> Self {
-        let Parts { port, queue, capabilities, payload, headers, keep, prepare } = parts;
+        let Parts { port, queue, capabilities, pools, keep, prepare } = parts;
         Self {
             port,
             queue,
@@ -64,8 +64,8 @@ impl PortQueue {
             keep,
             prepare,
             counters: QueueCounters::default(),
-            payload: Stash::new(payload),
-            headers: Stash::new(headers),
+            payload: Stash::new(pools.payload),
+            headers: Stash::new(pools.headers),
             control,
         }
     }
@@ -196,12 +196,12 @@ impl Device for PortQueue {
 /// Free mbufs at hand, ready for use: one call into DPDK per [`REFILL`] allocations.
 #[derive(Debug)]
 struct Stash {
-    pool: Mempool,
+    pool: Arc<Mempool>,
     ready: Vec<NonNull<rte_mbuf>>,
 }
 
 impl Stash {
-    fn new(pool: Mempool) -> Self {
+    fn new(pool: Arc<Mempool>) -> Self {
         Self { pool, ready: Vec::with_capacity(REFILL) }
     }
 

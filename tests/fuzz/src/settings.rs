@@ -30,8 +30,11 @@ fn check(startup: &Startup) {
             assert!(port.addresses.iter().all(|a| a.addr != gateway), "our own gateway");
         }
     }
-    let queues: usize = startup.ports.iter().map(|p| usize::from(p.queues)).sum();
-    assert_eq!(queues, startup.workers.len(), "each queue has one worker");
+    let workers = startup.workers.len();
+    assert!(
+        startup.ports.iter().all(|p| usize::from(p.queues) == workers),
+        "a queue for each worker"
+    );
     let mut cores: Vec<usize> = startup.workers.iter().map(|w| w.core).collect();
     cores.sort_unstable();
     cores.dedup();

@@ -66,21 +66,22 @@ pub(crate) fn run(args: &SsArgs) -> Outcome {
     if !args.no_header {
         let _ = writeln!(
             text,
-            "{:<11}{:>8}{:>8} {:>27} {:>27}  Worker",
-            "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port"
+            "{:<11}{:>8}{:>8} {:>27} {:>27}  {:<6}  Port",
+            "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port", "Worker"
         );
     }
     for row in rows {
         let word = |key: &str| row[key].as_str().unwrap_or_default();
         let _ = write!(
             text,
-            "{:<11}{:>8}{:>8} {:>27} {:>27}  {}",
+            "{:<11}{:>8}{:>8} {:>27} {:>27}  {:<6}  {}",
             word("state"),
             row["recv_q"].to_string(),
             row["send_q"].to_string(),
             word("local"),
             word("peer"),
-            row["worker"]
+            row["worker"].to_string(),
+            row["port"].as_str().unwrap_or("*")
         );
         if args.info && row["info"].is_object() {
             text.push_str(if args.oneline { " " } else { "\n\t " });

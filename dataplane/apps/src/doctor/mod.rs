@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::PortArgs;
+use crate::port_args::PortArgs;
 use crate::fault::{ENVIRONMENT, Fault, Outcome};
 use crate::{output, ports};
 use root::Root;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Outcome {
     let process = Process::this();
     let mut findings = machine(&root, &process);
     let asked =
-        args.ports.config.is_some() || args.ports.vdev.is_some() || args.ports.pci.is_some();
+        args.ports.config.is_some() || !args.ports.vdevs.is_empty() || !args.ports.pcis.is_empty();
     if asked {
         match ports::startup(&args.ports) {
             Ok(startup) => findings.extend(setup::check(&root, &process, &startup)),
