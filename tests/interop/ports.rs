@@ -208,9 +208,7 @@ fn a_packet_socket_and_shared_memory_in_one_instance() {
     needs_root!();
     let links = TwoLinks::new([1500, 1500]);
     let socket = std::env::temp_dir().join(format!("{}.memif", links.name));
-    let memif = |role: &str| {
-        format!("net_memif0,role={role},socket-abstract=no,socket={}", socket.display())
-    };
+    let memif = |role: &str| format!("net_memif0,role={role},id=0,socket={}", socket.display());
     let section = format!(
         "[[port]]\nvdev = \"{}\"\naddresses = [\"10.92.0.2/24\", \"fd92::2/64\"]\n",
         memif("server")

@@ -720,6 +720,7 @@ fn every_sample_is_valid() {
             "pcap.toml",
             "physical.toml",
             "tap.toml",
+            "two-ports.toml",
         ]
     );
     for (name, text) in samples() {
@@ -876,13 +877,13 @@ fn several_ports_and_what_they_must_not_share() {
         more: vec![MorePort {
             vdev: Some("net_tap1".into()),
             addresses: vec!["10.0.1.2/24".into(), "fe80::2/64".into()],
-            mtu: Some(9000),
+            mtu: Some(1400),
             ..MorePort::default()
         }],
         ..PortFlags::default()
     };
     let s = Startup::from_flags(&flags, &CORES).unwrap();
-    assert_eq!((s.ports[0].mtu, s.ports[1].mtu, s.workers.len()), (1500, 9000, 1));
+    assert_eq!((s.ports[0].mtu, s.ports[1].mtu, s.workers.len()), (1500, 1400, 1));
     let many = MorePort { addresses: Vec::new(), ..flags.more[0].clone() };
     let port = |n: usize| MorePort { vdev: Some(format!("net_tap{n}")), ..many.clone() };
     let flags = PortFlags { more: (1..=8).map(port).collect(), ..flags };

@@ -264,9 +264,8 @@ impl Port {
         self.start_with(config, &pools)
     }
 
-    /// Configure and start it; each of its queues uses the pools of its worker, of which
-    /// `config.buffers` are what may lie in the descriptors of this port and those of others
-    /// in turn.
+    /// Configure and start it; each of its queues uses the pools of its worker, which other ports may
+    /// use as well. `config.buffers`: how many of a worker's buffers this port may count on.
     pub fn start_with(mut self, config: &PortConfig, pools: &[Pools]) -> Result<Started, Error> {
         let mark = log::mark();
         self.start_inner(config, pools)

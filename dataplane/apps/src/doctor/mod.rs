@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::port_args::PortArgs;
 use crate::fault::{ENVIRONMENT, Fault, Outcome};
+use crate::port_args::PortArgs;
 use crate::{output, ports};
 use root::Root;
 
