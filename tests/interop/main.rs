@@ -9,3 +9,4 @@ mod iperf_server;
 mod operator;
 mod ports;
 mod rough;
+mod rr;

@@ -297,12 +297,19 @@ pub(crate) struct RrArgs {
     /// Run as a server
     #[arg(short, long)]
     pub(crate) server: bool,
-    /// Run as a client of HOST, an address
-    #[arg(short, long, value_name = "HOST")]
+    /// Run as a client of HOST, an address (with --raw: whoever is on the link)
+    #[arg(short, long, value_name = "HOST", num_args = 0..=1, default_missing_value = "")]
     pub(crate) client: Option<String>,
     /// Two stacks in this process, a server and a client, over a crossed net_ring pair
     #[arg(long)]
     pub(crate) ring: bool,
+    /// Frames instead of TCP: the server sends each frame back as it is, with no stack on the port;
+    /// needs no address
+    #[arg(long, conflicts_with_all = ["connect", "hold", "rate", "outstanding", "parallel", "request_size", "response_size", "hdr_log"])]
+    pub(crate) raw: bool,
+    /// With --raw: bytes of a frame without check sequence; 118 is what carries 64 bytes over TCP
+    #[arg(long, value_name = "BYTES", default_value_t = 118, requires = "raw")]
+    pub(crate) frame_size: usize,
 
     /// Ports to listen on or connect to, such as 5210 or 5201..5208 or 5201,5203
     #[arg(short, long = "port", value_name = "PORTS", help_heading = "Both roles")]

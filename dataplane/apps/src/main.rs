@@ -16,6 +16,7 @@ mod port_args;
 mod ports;
 mod ring;
 mod rr;
+mod rr_raw;
 mod run;
 
 use std::process::ExitCode;

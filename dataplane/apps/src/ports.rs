@@ -12,10 +12,25 @@ use crate::port_args::PortArgs;
 
 /// What the flags ask for, checked.
 pub(crate) fn startup(args: &PortArgs) -> Result<Startup, Fault> {
+    resolve(args, flags(args)?)
+}
+
+/// The same for a port on which no stack runs, so that it needs no address.
+#[cfg(feature = "dpdk")]
+pub(crate) fn startup_for_frames(args: &PortArgs) -> Result<Startup, Fault> {
+    let mut flags = flags(args)?;
+    if args.config.is_none() && flags.addresses.is_empty() {
+        // Of the block for documentation (RFC 5737); nothing is ever sent from it.
+        flags.addresses.push("192.0.2.1/24".to_owned());
+    }
+    resolve(args, flags)
+}
+
+fn flags(args: &PortArgs) -> Result<PortFlags, Fault> {
     let mut ports = args.ports()?.into_iter();
     let MorePort { vdev, pci, addresses, gateways, mtu, rx_checksum } =
         ports.next().unwrap_or_default();
-    let flags = PortFlags {
+    Ok(PortFlags {
         vdev,
         pci,
         addresses,
@@ -37,7 +52,10 @@ pub(crate) fn startup(args: &PortArgs) -> Result<Startup, Fault> {
         profile: args.profile.clone(),
         sysctl: args.sysctls.clone(),
         more: ports.collect(),
-    };
+    })
+}
+
+fn resolve(args: &PortArgs, flags: PortFlags) -> Result<Startup, Fault> {
     let cores = runtime::available_cores();
     match &args.config {
         Some(file) => Startup::from_file(file, &flags, &cores),

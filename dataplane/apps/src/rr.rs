@@ -17,7 +17,7 @@ use crate::cli::{self, RrArgs};
 use crate::fault::{Fault, Outcome};
 use crate::host::{resident_bytes, unix_seconds};
 use crate::number::number;
-use crate::{output, ports, ring};
+use crate::{output, ports, ring, rr_raw};
 
 /// Ports that one run listens on or connects to at most.
 const PORTS_MAX: usize = 256;
@@ -26,7 +26,13 @@ const SECONDS_MAX: f64 = 31_557_600.0;
 const SIZE_DEFAULT: u32 = 64;
 
 pub(crate) fn run(args: &RrArgs) -> Outcome {
+    if args.raw {
+        return rr_raw::run(args);
+    }
     match (args.server, &args.client, args.ring) {
+        (_, Some(host), _) if host.is_empty() => {
+            Err(Fault::usage("-c needs the address of a server"))
+        }
         (true, None, false) => serve(args),
         (false, Some(host), false) => ask(args, host),
         (false, None, true) => both(args),
@@ -161,7 +167,7 @@ fn client_config(args: &RrArgs, remote: IpAddr) -> Result<ClientConfig, Fault> {
     Ok(config)
 }
 
-fn amount(text: &str, power: u64, flag: &str) -> Result<u64, Fault> {
+pub(crate) fn amount(text: &str, power: u64, flag: &str) -> Result<u64, Fault> {
     number(text, power)
         .ok_or_else(|| Fault::usage(format!("{flag}: \"{text}\" is not a number with K, M or G")))
 }
@@ -175,7 +181,7 @@ fn size(text: Option<&str>, flag: &str) -> Result<u32, Fault> {
     }
 }
 
-fn seconds(secs: f64, flag: &str) -> Result<Duration, Fault> {
+pub(crate) fn seconds(secs: f64, flag: &str) -> Result<Duration, Fault> {
     if (0.0..=SECONDS_MAX).contains(&secs) {
         Ok(Duration::from_secs_f64(secs))
     } else {

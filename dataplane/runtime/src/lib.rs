@@ -16,6 +16,7 @@ mod mailbox;
 #[cfg(feature = "dpdk")]
 pub mod ports;
 pub mod protocol;
+pub mod raw;
 mod rows;
 mod signals;
 mod socket;

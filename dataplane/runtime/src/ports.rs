@@ -244,6 +244,11 @@ fn opened(eal: &Eal, started: Started) -> OpenPort {
 }
 
 impl OpenPort {
+    /// Make the calling thread known to DPDK for as long as the answer lives.
+    pub(crate) fn register(&self) -> Result<dpdk::thread::Registration, String> {
+        dpdk::thread::register(&self.eal).map_err(|e| e.report(false))
+    }
+
     /// The parts of the worker that gets `queue` of this port.
     pub fn parts(
         &self,

@@ -3,7 +3,8 @@
 //! `echo ADDR:PORT BYTES [STREAMS]` sends a pattern, reads it back and compares; `churn ADDR:PORT COUNT`
 //! opens, uses and closes connections one after another, in all close orders; `scan ADDR FROM TO` knocks
 //! at ports; `hold ADDR:PORT` connects and waits to be killed; `half ADDR:PORT BYTES` closes its
-//! sending side before it reads.
+//! sending side before it reads; `serve-echo ADDR:PORT` echoes until it is killed; `sizes ADDR:PORT BYTES
+//! TIMES` sends blocks and expects as many bytes back for each, whatever is in them.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +24,10 @@ fn main() -> ExitCode {
         ["scan", ip, from, to] => scan(ip, from, to),
         ["hold", at] => hold(at),
         ["half", at, bytes] => half(at, bytes),
+        ["serve-echo", at] => serve_echo(at),
+        ["sizes", at, bytes, times] => sizes(at, bytes, times),
         _ => {
-            eprintln!("usage: echo|churn|scan|hold|half …");
+            eprintln!("usage: echo|churn|scan|hold|half|serve-echo|sizes …");
             return ExitCode::from(2);
         }
     };
@@ -35,6 +38,37 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Echo on as many connections as come.
+fn serve_echo(at: &str) -> io::Result<()> {
+    let listener = std::net::TcpListener::bind(at)?;
+    println!("serving");
+    for stream in listener.incoming() {
+        let mut stream = stream?;
+        thread::spawn(move || {
+            let mut block = [0; 65_536];
+            // A peer that resets ends its own thread only.
+            while let Ok(n @ 1..) = stream.read(&mut block) {
+                if stream.write_all(&block[..n]).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Send blocks, and read as many bytes back for each.
+fn sizes(at: &str, bytes: &str, times: &str) -> io::Result<()> {
+    let mut stream = connect(at)?;
+    let mut block = vec![0; usize::try_from(number(bytes)?).unwrap_or(0)];
+    for _ in 0..number(times)? {
+        stream.write_all(&vec![b'x'; block.len()])?;
+        stream.read_exact(&mut block)?;
+    }
+    println!("{times} answers of {bytes} bytes");
+    Ok(())
 }
 
 /// The byte at `position` of the stream with this number: no period that a lost or repeated segment

@@ -144,11 +144,7 @@ impl Renderer {
         let totals = &self.totals;
         let connect = matches!(self.setup.as_ref().map(|s| s.mode), Some(Mode::Connect { .. }));
         if totals.count() > 0 {
-            let _ = writeln!(
-                text,
-                "{:<12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-                "microseconds", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"
-            );
+            text.push_str(&table_heading());
             if let Some(setup) = &totals.setup {
                 text.push_str(&table_row("set-up", &setup.figures()));
             }
@@ -202,6 +198,14 @@ fn standing_line(s: &Standing) -> String {
     }
     text.push('\n');
     text
+}
+
+/// What stands above the rows of the table of times.
+pub fn table_heading() -> String {
+    format!(
+        "{:<12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+        "microseconds", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"
+    )
 }
 
 /// One row of the table of times.
