@@ -10,21 +10,16 @@
 
 #![forbid(unsafe_code)]
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use benches::callgrind::Profile;
 use benches::engine::{self, Outcome, Setup, Until};
-use benches::probe::{ForeignTime, State};
+use benches::repeats::{Cores, Figures, Series};
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 
-/// A repeat with more than this of a core used by others says nothing.
-const FOREIGN_CORES_MAX: f64 = 0.1;
-/// A core that does less than this share of the best one seen is shared with a neighbour.
-const SHARED_BELOW: f64 = 0.8;
 /// Functions listed with `--instructions`.
 const FUNCTIONS: usize = 25;
 
@@ -52,9 +47,12 @@ struct Args {
     /// End a run after so many segments (or round trips) if that is earlier.
     #[arg(long)]
     segments: Option<u64>,
-    /// Runs of each kind.
+    /// Repeats of each kind that count.
     #[arg(long, default_value_t = 5)]
-    repeats: u32,
+    repeats: usize,
+    /// Repeats of each kind in all, those that do not count included.
+    #[arg(long, default_value_t = 10)]
+    at_most: usize,
     /// Count instructions under valgrind instead of time.
     #[arg(long)]
     instructions: bool,
@@ -175,114 +173,38 @@ fn once(args: &Args) -> Result<Value, String> {
     Ok(Value::Null)
 }
 
-/// One repeat: a run of each stack between two probes.
-struct Repeat {
-    /// In the order of [`Args::stacks`].
-    figures: Vec<f64>,
-    before: State,
-    after: State,
-    foreign: Option<f64>,
-}
-
-impl Repeat {
-    fn operations(&self) -> f64 {
-        self.before.operations_per_ns.min(self.after.operations_per_ns)
-    }
-
-    /// Distance between cores does not matter to one core; a neighbour on it does.
-    fn counts(&self, best: f64) -> bool {
-        self.operations() >= SHARED_BELOW * best && self.foreign.unwrap_or(0.0) <= FOREIGN_CORES_MAX
-    }
-}
-
 fn time(args: &Args) -> Result<Value, String> {
     let mut all = Vec::new();
-    let mut rows = String::new();
-    let unit = if args.rr { "ns per round trip" } else { "Gbit/s" };
-    // A core cannot do more than its best moment; what is far below that is shared.
-    let mut best = State::probe().operations_per_ns;
     for setup in args.setups() {
-        eprintln!("{}, {unit}", describe(&setup));
-        let mut repeats = Vec::new();
-        for i in 0..args.repeats.max(1) {
-            let (foreign, before) = (ForeignTime::start(), State::probe());
-            let mut figures = Vec::new();
-            for &smoltcp in args.stacks() {
-                let outcome = args.run(smoltcp, &setup)?;
-                figures.push(if args.rr { outcome.round_trip_ns() } else { outcome.gbit() });
-            }
-            let repeat =
-                Repeat { figures, before, after: State::probe(), foreign: foreign.cores() };
-            best = best.max(repeat.before.operations_per_ns).max(repeat.after.operations_per_ns);
-            let mut line = format!("  {}:", i + 1);
-            for (&smoltcp, figure) in args.stacks().iter().zip(&repeat.figures) {
-                let _ = write!(line, " {} {figure:.1}", name(smoltcp));
-            }
-            let foreign = repeat.foreign.map_or_else(|| "?".to_owned(), |f| format!("{f:.2}"));
-            eprintln!("{line} | {before} | {} | others {foreign} cores", repeat.after);
-            repeats.push(repeat);
-        }
-        let (row, value) = summary(args, &setup, &repeats, best);
-        rows.push_str(&row);
+        let mut series = Series::new(describe(&setup), Cores::One);
+        series.repeat(args.repeats, args.at_most.max(args.repeats), || measure(args, &setup))?;
+        println!("{}", series.table());
+        let mut value = series.json();
+        value["setup"] = json!({
+            "mtu": setup.mtu, "checksums": setup.checksums, "buffer": setup.buffer,
+            "rr": setup.rr, "mss": setup.mss(),
+        });
         all.push(value);
     }
-    let heads: Vec<_> = args.stacks().iter().map(|&s| name(s)).collect();
-    println!("| {unit}, median (min-max) | {} | ratio | repeats that count |", heads.join(" | "));
-    println!("|---|{}", "---|".repeat(heads.len() + 2));
-    print!("{rows}");
     Ok(Value::Array(all))
 }
 
-fn summary(args: &Args, setup: &Setup, repeats: &[Repeat], best: f64) -> (String, Value) {
-    let good: Vec<_> = repeats.iter().filter(|r| r.counts(best)).collect();
-    // Nothing that counts is shown as nothing.
-    let mut row = format!("| {} |", describe(setup));
-    let mut medians = Vec::new();
-    let mut value = json!({
-        "setup": describe(setup), "mtu": setup.mtu, "checksums": setup.checksums,
-        "buffer": setup.buffer, "rr": setup.rr, "mss": setup.mss(),
-        "unit": if setup.rr { "ns" } else { "gbit/s" }, "best_operations_per_ns": best,
-    });
-    let states = |of: fn(&Repeat) -> State| -> Vec<_> {
-        repeats.iter().map(|r| of(r).to_string()).collect()
-    };
-    value["before"] = json!(states(|r| r.before));
-    value["after"] = json!(states(|r| r.after));
-    value["foreign_cores"] = json!(repeats.iter().map(|r| r.foreign).collect::<Vec<_>>());
-    value["counts"] = json!(repeats.iter().map(|r| r.counts(best)).collect::<Vec<_>>());
-    for (i, &smoltcp) in args.stacks().iter().enumerate() {
-        value[name(smoltcp)] = json!(repeats.iter().map(|r| r.figures[i]).collect::<Vec<_>>());
-        let mut figures: Vec<_> = good.iter().map(|r| r.figures[i]).collect();
-        figures.sort_by(f64::total_cmp);
-        match (figures.first(), figures.last()) {
-            (Some(min), Some(max)) => {
-                let median = median(&figures);
-                let _ = write!(row, " {median:.1} ({min:.1}-{max:.1}) |");
-                medians.push(median);
-            }
-            _ => row.push_str(" - |"),
-        }
+/// A run of each stack.
+fn measure(args: &Args, setup: &Setup) -> Result<Figures, String> {
+    let mut figures = Figures::new();
+    let mut values = Vec::new();
+    for &smoltcp in args.stacks() {
+        let outcome = args.run(smoltcp, setup)?;
+        let value = if args.rr { outcome.round_trip_ns() } else { outcome.gbit() };
+        let unit = if args.rr { "ns" } else { "Gbit/s" };
+        figures.push((format!("{}, {unit}", name(smoltcp)), value));
+        values.push(value);
     }
-    match medians.as_slice() {
-        // Above one is better than the peer, for rates and for times.
-        [ours, peer] => {
-            let ratio = if setup.rr { peer / ours } else { ours / peer };
-            value["ratio"] = json!(ratio);
-            let _ = write!(row, " {ratio:.2} |");
-        }
-        _ => row.push_str(" - |"),
+    // Above one is better than the peer, for rates and for times.
+    if let [ours, peer] = *values {
+        figures.push(("ratio".to_owned(), if args.rr { peer / ours } else { ours / peer }));
     }
-    let _ = writeln!(row, " {} of {} |", good.len(), repeats.len());
-    (row, value)
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) {
-        (sorted[middle - 1] + sorted[middle]) / 2.0
-    } else {
-        sorted[middle]
-    }
+    Ok(figures)
 }
 
 fn instructions(args: &Args) -> Result<Value, String> {

@@ -89,6 +89,44 @@ pub(crate) struct Conn {
     pub(crate) starved: Link,
 }
 
+/// Where the bytes of an idle connection are: established, nothing to send, to read or to wait for. What
+/// only moving data needs (congestion control, recovery, queues of payload) is given back by then, and
+/// the application's own state is not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleBytes {
+    /// What the stack knows of it, in its slab.
+    pub stack: usize,
+    /// The engine's state.
+    pub engine: usize,
+    /// What the allocator adds to that.
+    pub allocator: usize,
+    /// Its timer.
+    pub timer: usize,
+    /// Its place in the table of flows, at most.
+    pub demux: usize,
+}
+
+impl IdleBytes {
+    /// Of this build.
+    pub const PER_CONNECTION: Self = Self {
+        stack: crate::conns::slot_bytes::<Conn>(),
+        engine: size_of::<Connection>(),
+        allocator: 16,
+        timer: crate::wheel::TIMER_BYTES,
+        demux: crate::demux::ENTRY_BYTES_MAX,
+    };
+
+    /// All of it.
+    pub const fn total(self) -> usize {
+        let Self { stack, engine, allocator, timer, demux } = self;
+        stack + engine + allocator + timer + demux
+    }
+}
+
+/// The promise is 1024; the rest of it is for what follows.
+const IDLE_BYTES_MAX: usize = 1024;
+const _: () = assert!(IdleBytes::PER_CONNECTION.total() <= IDLE_BYTES_MAX);
+
 impl Conn {
     pub(crate) fn new(
         (key, port): (FlowKey, PortId),

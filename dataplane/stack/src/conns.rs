@@ -21,6 +21,11 @@ struct Slot<T> {
     value: Option<T>,
 }
 
+/// Bytes of the slab for each entry.
+pub(crate) const fn slot_bytes<T>() -> usize {
+    size_of::<Slot<T>>()
+}
+
 /// A slab of at most `capacity` entries.
 pub struct Conns<T> {
     pages: Vec<Box<[Slot<T>]>>,

@@ -100,6 +100,11 @@ struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
+/// Bytes of the table for each entry that it has room for, at most: twice the wanted number of buckets,
+/// since their number is a power of two.
+pub(crate) const ENTRY_BYTES_MAX: usize =
+    (2 * size_of::<Bucket>()).div_ceil(BUCKET_TARGET as usize);
+
 impl Bucket {
     const EMPTY: Self =
         Self { tags: [NO_TAG; BUCKET_ENTRIES], overflowed: 0, entries: [Entry(0); BUCKET_ENTRIES] };

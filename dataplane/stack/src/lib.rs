@@ -59,6 +59,7 @@ mod tests;
 
 pub use app::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv};
 pub use command::{Command, ConnRow, Outgoing, Snapshot, Turn};
+pub use conn::IdleBytes;
 pub use counters::StackCounters;
 pub use params::{ChecksumPolicy, Limits, LocalAddress, PortSetup, StackConfig, StackParams};
 pub use stack::Stack;

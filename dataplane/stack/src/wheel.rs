@@ -45,6 +45,9 @@ struct Node {
 
 const _: () = assert!(size_of::<Node>() == 24);
 
+/// Bytes of the wheel for each timer.
+pub(crate) const TIMER_BYTES: usize = size_of::<Node>();
+
 /// A list of timers, first in first out.
 #[derive(Clone, Copy)]
 struct List {
