@@ -11,13 +11,14 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use arrayvec::ArrayVec;
-use base::{Capabilities, Device, Frame, L4Offload, TcpFlags, TxMeta};
+use base::{Capabilities, Checksum, Device, Frame, L4Offload, TcpFlags, TxMeta};
 use tcp::{Plan, SeqNum, UserTimeoutOption};
 use wire::checksum::{self, Accumulator};
 use wire::ipv4::{HeaderChecksum, Ipv4Fields};
 use wire::ipv6::Ipv6Fields;
 use wire::{EtherType, FlowKey, Mac, TcpFields, TcpOptions, ethernet, flow, ipv4, ipv6, protocol};
 
+use crate::familiar::Familiar;
 use crate::ingress::ChecksumWatch;
 use crate::links::ConnList;
 use crate::neighbor::Neighbors;
@@ -233,6 +234,7 @@ pub(crate) struct Port<D: Device> {
     /// Received frames are believed where the device says nothing.
     pub(crate) trust: bool,
     pub(crate) checksums: ChecksumWatch,
+    pub(crate) familiar: Familiar,
     /// Connections that may have something to send by this port.
     pub(crate) ready: ConnList,
     pub(crate) neighbors: Neighbors<D::Frame>,
@@ -258,9 +260,16 @@ impl<D: Device> Port<D> {
             mtu: setup.mtu.min(caps.mtu),
             trust: setup.rx_checksum == ChecksumPolicy::Trust,
             checksums: ChecksumWatch::Wrong(0),
+            familiar: Familiar::new(),
             ready: ConnList::new(|conn| &mut conn.ready),
             neighbors: Neighbors::new(neighbors_max, &own, &gateways, neighbor_reachable),
         }
+    }
+
+    /// Whether a received checksum needs no look of ours.
+    #[inline]
+    pub(crate) fn believes(&self, verdict: Checksum) -> bool {
+        verdict == Checksum::Good || (self.trust && verdict == Checksum::Unknown)
     }
 
     /// Frames wait for the device: nothing new is to be planned.

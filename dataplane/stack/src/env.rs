@@ -3,6 +3,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use base::{Buffers, DropReason, Instant, Random, SeededRandom};
 use tcp::{Cx, TcpCounters};
@@ -59,12 +60,15 @@ const SMALL_SENDERS_SHARE_OF_POOL: u32 = 8;
 const IN_ORDER_SHARE_OF_POOL: u32 = 8;
 /// Turns between two looks at the pool, which may cost a microsecond.
 const TURNS_PER_BUFFER_SAMPLE: u32 = 16;
+/// After that time others may have taken or returned many, however few turns there were.
+const BUFFER_SAMPLE_AGE_MAX: Duration = Duration::from_micros(100);
 
 /// Free buffers, asked for now and then and estimated in between.
 struct Memory {
     buffers: Buffers,
     payload_room: u32,
     turns_until_sample: u32,
+    sampled_at: Instant,
 }
 
 impl Memory {
@@ -102,7 +106,12 @@ impl Env {
             counters: StackCounters::default(),
             drops: [0; DropReason::COUNT],
             params: ParamsTable::new(params),
-            memory: Memory { buffers: Buffers::default(), payload_room, turns_until_sample: 0 },
+            memory: Memory {
+                buffers: Buffers::default(),
+                payload_room,
+                turns_until_sample: 0,
+                sampled_at: Instant::ZERO,
+            },
         }
     }
 
@@ -192,8 +201,12 @@ impl Env {
         &self.drops
     }
 
-    /// Whether a turn shall ask the device for its buffers: asked once per turn.
+    /// Whether a turn shall ask the device for its buffers: asked once in each turn with something
+    /// to do.
     pub(crate) fn wants_buffer_sample(&mut self) -> bool {
+        if self.now.since(self.memory.sampled_at) >= BUFFER_SAMPLE_AGE_MAX {
+            return true;
+        }
         match self.memory.turns_until_sample.checked_sub(1) {
             Some(left) => {
                 self.memory.turns_until_sample = left;
@@ -205,6 +218,7 @@ impl Env {
 
     pub(crate) fn set_buffers(&mut self, buffers: Buffers) {
         self.memory.buffers = buffers;
+        self.memory.sampled_at = self.now;
         let tight = self.memory.is_tight();
         self.memory.turns_until_sample = if tight { 0 } else { TURNS_PER_BUFFER_SAMPLE };
     }

@@ -44,6 +44,8 @@ const LOOK_BACK: usize = 8;
 pub(crate) struct Burst<F> {
     runs: Vec<Run>,
     frames: Vec<Link<F>>,
+    /// The next run to be worked off.
+    next: usize,
 }
 
 impl<F> Burst<F> {
@@ -51,12 +53,13 @@ impl<F> Burst<F> {
         Self {
             runs: Vec::with_capacity(RX_BURST_FRAMES),
             frames: Vec::with_capacity(RX_BURST_FRAMES),
+            next: 0,
         }
     }
 
     /// Nothing at all, not even room.
     pub(crate) const fn placeholder() -> Self {
-        Self { runs: Vec::new(), frames: Vec::new() }
+        Self { runs: Vec::new(), frames: Vec::new(), next: 0 }
     }
 
     /// Take a segment in. Returns whether it was merged into an earlier run.
@@ -84,12 +87,17 @@ impl<F> Burst<F> {
         false
     }
 
-    pub(crate) const fn run_count(&self) -> usize {
-        self.runs.len()
+    /// The next run in order of arrival, and its number.
+    pub(crate) fn next_run(&mut self) -> Option<(usize, &Run)> {
+        let index = self.next;
+        let run = self.runs.get(index)?;
+        self.next += 1;
+        Some((index, run))
     }
 
-    pub(crate) fn run(&self, index: usize) -> Option<&Run> {
-        self.runs.get(index)
+    /// There are more runs.
+    pub(crate) fn has_next(&self) -> bool {
+        self.next < self.runs.len()
     }
 
     /// The frames of a run, each once, in order.
@@ -107,6 +115,7 @@ impl<F> Burst<F> {
     pub(crate) fn clear(&mut self) {
         self.runs.clear();
         self.frames.clear();
+        self.next = 0;
     }
 }
 
@@ -193,12 +202,12 @@ mod tests {
         for (port, seg) in segments {
             burst.push(arrived(*port, seg.clone()));
         }
-        (0..burst.run_count())
-            .map(|i| {
-                let run = burst.run(i).unwrap();
-                (run.key.remote_port(), run.seg.seq.get(), run.seg.len, run.seg.segs)
-            })
-            .collect()
+        let mut found = Vec::new();
+        while let Some((_, run)) = burst.next_run() {
+            found.push((run.key.remote_port(), run.seg.seq.get(), run.seg.len, run.seg.segs));
+        }
+        assert!(!burst.has_next());
+        found
     }
 
     const ACK: TcpFlags = TcpFlags::ACK;
@@ -251,7 +260,7 @@ mod tests {
         let mut burst = Burst::new();
         burst.push(arrived(1, seg(0, 10, ACK | TcpFlags::PSH)));
         burst.push(arrived(1, seg(10, 10, ACK)));
-        let run = burst.run(0).unwrap();
+        let (_, run) = burst.next_run().unwrap();
         assert!(run.seg.flags.psh(), "PSH of any segment is kept");
         assert_eq!(burst.take_frames(0).collect::<Vec<_>>(), [0, 10]);
         assert_eq!(burst.take_frames(0).count(), 0);

@@ -20,7 +20,7 @@ use crate::route::AddressClass;
 /// Bytes of link header that must be contiguous: two VLAN tags.
 const LINK_HEADER_MAX: usize = ethernet::HEADER_LEN + 2 * ethernet::VLAN_TAG_LEN;
 /// Bytes of the longest frame taken: a device that merges segments delivers up to one IP packet.
-const FRAME_MAX: usize = 65_535 + LINK_HEADER_MAX;
+pub(crate) const FRAME_MAX: usize = 65_535 + LINK_HEADER_MAX;
 /// Bits of a VLAN tag that number the VLAN; without them the tag only sets a priority.
 const VLAN_NUMBER: u16 = 0xfff;
 /// Wrong TCP checksums in a row, with nothing right before, that show a link which leaves them out.
@@ -110,6 +110,7 @@ impl<D: Device> Core<D> {
     pub(crate) fn on_frame(&mut self, port: PortId, frame: D::Frame) {
         self.env.counters.frames_rx += 1;
         self.env.counters.bytes_rx += frame.len() as u64;
+        let Err(frame) = self.familiar_input(port, frame) else { return };
         if let Err(reason) = self.frame_input(port, frame) {
             self.env.drop(reason);
         }
@@ -216,8 +217,7 @@ impl<D: Device> Core<D> {
         if tags.into_iter().flatten().any(|tag| tag & VLAN_NUMBER != 0) {
             return Err(DropReason::VlanBad);
         }
-        let trust = own.trust;
-        let good = |c: Checksum| c == Checksum::Good || (trust && c == Checksum::Unknown);
+        let good = |c: Checksum| own.believes(c);
         let info = LinkInfo {
             port,
             from: link.src,
@@ -447,6 +447,10 @@ impl<D: Device> Core<D> {
             .ok_or(DropReason::IpMartian)?;
         let len = packet.l4_len - header.header_len;
         let mut frame = packet.frame;
+        if !packet.reassembled {
+            let familiar = &mut self.ports[packet.link.port].familiar;
+            familiar.remember(&key, packet.link.from, frame.head(), packet.l4);
+        }
         frame.trim_front(packet.l4 + header.header_len);
         let payload = if len == 0 {
             None
@@ -461,6 +465,12 @@ impl<D: Device> Core<D> {
             self.env.counters.gro_merged += 1;
         }
         Ok(())
+    }
+
+    /// When the frames of this turn arrived, as far as it is known.
+    #[inline]
+    pub(crate) fn arrival(&self) -> base::Instant {
+        if self.stall.is_catching_up() { Segment::ARRIVAL_UNKNOWN } else { self.env.now }
     }
 
     fn segment(&self, header: &TcpHeader, options: TcpOptions, len: usize, ecn: u8) -> Segment {
@@ -482,11 +492,7 @@ impl<D: Device> Core<D> {
                 sack,
             },
             ce_marks: u16::from(ecn == 3),
-            arrival: if self.stall.is_catching_up() {
-                Segment::ARRIVAL_UNKNOWN
-            } else {
-                self.env.now
-            },
+            arrival: self.arrival(),
         }
     }
 

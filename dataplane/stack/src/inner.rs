@@ -91,6 +91,8 @@ pub(crate) struct Core<D: Device> {
     pub(crate) stall: Stall,
     /// The first turn is still to come.
     pub(crate) fresh: bool,
+    /// Before this instant a turn without frames and commands has nothing to do. `None`: it may have.
+    pub(crate) quiet_until: Option<Instant>,
     pub(crate) app_queue: VecDeque<AppEvent>,
     pub(crate) timers: AppTimers,
     pub(crate) outbox: Outbox,
@@ -149,6 +151,7 @@ impl<D: Device> Core<D> {
             resets_left: 0,
             stall: Stall::default(),
             fresh: true,
+            quiet_until: None,
             app_queue: VecDeque::with_capacity(APP_QUEUE),
             timers: AppTimers::new(),
             outbox: Outbox::new(),

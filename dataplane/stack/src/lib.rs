@@ -24,6 +24,7 @@ mod conn;
 mod control;
 mod egress;
 mod env;
+mod familiar;
 mod fragments;
 mod gro;
 mod ingress;

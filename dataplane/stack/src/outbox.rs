@@ -54,8 +54,8 @@ impl Outbox {
         taken
     }
 
-    #[cfg(test)]
-    fn is_empty(&self) -> bool {
+    /// Nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 }

@@ -12,7 +12,7 @@ use base::{
 use tcp::{CloseReason, TcpCounters};
 
 use crate::conn::{Pending, Phase};
-use crate::inner::Core;
+use crate::inner::{Core, Stopping};
 use crate::transmit::{RESETS_PER_TURN, RETRY_AFTER};
 use crate::{App, AppEvent, Command, Io, Outgoing, StackConfig, StackCounters, StackParams, Turn};
 
@@ -60,13 +60,27 @@ impl<D: Device> Stack<D> {
         commands: &mut dyn Iterator<Item = Command>,
         outgoing: &mut dyn FnMut(Outgoing) -> Result<(), Outgoing>,
     ) -> Turn {
-        let core = &mut self.core;
-        core.begin_turn(now);
-        let mut work = core.receive();
-        if core.stall.may_run_deadlines() {
-            work += core.on_deadlines();
+        // A clock that goes back is none; the engine sees a monotonic one.
+        let now = self.core.env.now.max(now);
+        self.core.env.now = now;
+        // Until then, only a frame or a command can bring anything about.
+        let quiet = self.core.quiet_until.is_some_and(|until| now < until);
+        let mut begun = !quiet;
+        if begun {
+            self.core.begin_turn();
         }
-        work += core.take_commands(commands);
+        let mut work = self.receive(&mut begun);
+        if !quiet && self.core.stall.may_run_deadlines() {
+            work += self.core.on_deadlines();
+        }
+        work += self.core.take_commands(commands);
+        if quiet && work == 0 {
+            return self.core.quiet_turn();
+        }
+        if !begun {
+            self.core.begin_turn();
+        }
+        let core = &mut self.core;
         work += core.poll_neighbors();
         core.advance_stop();
 
@@ -78,6 +92,37 @@ impl<D: Device> Stack<D> {
             work += self.core.transmit();
         }
         self.core.end_turn(outgoing, work)
+    }
+
+    /// Take in what the ports have; the turn begins with the first frame at the latest. Returns the
+    /// frames.
+    fn receive(&mut self, begun: &mut bool) -> u32 {
+        let (mut frames, mut full) = (0, false);
+        let mut batch = RxBatch::new();
+        for port in self.core.ports.ids() {
+            let count = self.core.ports[port].device.rx_burst(&mut batch);
+            if count == 0 {
+                continue;
+            }
+            full |= count >= RX_BURST_FRAMES;
+            frames += count as u32;
+            if !core::mem::replace(begun, true) {
+                self.core.begin_turn();
+            }
+            for frame in batch.drain(..) {
+                self.core.on_frame(port, frame);
+            }
+            while self.core.tcp_input(port) {
+                // Many flows at once: the answers of the first are on their way while we look at
+                // the others.
+                self.deliver();
+                self.core.transmit();
+            }
+        }
+        if *begun {
+            self.core.stall.after_burst(full);
+        }
+        frames
     }
 
     /// Tell the application what happened. Returns the events told.
@@ -193,6 +238,8 @@ impl<D: Device> Stack<D> {
     /// What the application sees, for a script runner that takes the application's place between
     /// two turns. Time is that of the last turn; what it causes leaves in the next one.
     pub fn io(&mut self) -> &mut dyn Io {
+        // Whatever it causes is to be found.
+        self.core.quiet_until = None;
         &mut self.core
     }
 
@@ -228,9 +275,7 @@ impl<D: Device> Stack<D> {
 }
 
 impl<D: Device> Core<D> {
-    fn begin_turn(&mut self, now: Instant) {
-        // A clock that goes back is none; the engine sees a monotonic one.
-        self.env.now = self.env.now.max(now);
+    fn begin_turn(&mut self) {
         self.env.counters.worker_stalls += u64::from(self.stall.begin_turn(self.env.now));
         self.resets_left = RESETS_PER_TURN;
         if core::mem::take(&mut self.fresh) && self.config.worker == WorkerId(0) {
@@ -256,20 +301,11 @@ impl<D: Device> Core<D> {
         }
     }
 
-    fn receive(&mut self) -> u32 {
-        let mut batch = RxBatch::new();
-        let (mut frames, mut full) = (0, false);
-        for port in self.ports.ids() {
-            let burst = self.ports[port].device.rx_burst(&mut batch);
-            full |= burst >= RX_BURST_FRAMES;
-            frames += burst as u32;
-            for frame in batch.drain(..) {
-                self.on_frame(port, frame);
-            }
-            self.tcp_input(port);
-        }
-        self.stall.after_burst(full);
-        frames
+    /// A turn in which nothing was to be done.
+    fn quiet_turn(&mut self) -> Turn {
+        self.env.counters.turns_idle += 1;
+        let next_deadline = self.quiet_until.filter(|&at| at != Instant::FAR_FUTURE);
+        Turn { work: 0, next_deadline, pending: false }
     }
 
     fn on_deadlines(&mut self) -> u32 {
@@ -324,6 +360,13 @@ impl<D: Device> Core<D> {
         }
         let next_deadline = self.next_deadline();
         self.stall.end_turn(if pending { Some(self.env.now) } else { next_deadline });
+        // What waits for buffers, a new secret or the end looks for itself each time.
+        let waits = pending
+            || !self.starved.is_empty()
+            || !self.outbox.is_empty()
+            || self.demux.is_rekeying()
+            || self.stopping != Stopping::No;
+        self.quiet_until = (!waits).then_some(next_deadline.unwrap_or(Instant::FAR_FUTURE));
         Turn { work, next_deadline, pending }
     }
 

@@ -18,6 +18,10 @@ use crate::isn::InitialNumbers;
 use crate::storage::Stored;
 use crate::time_waits::Waiting;
 
+/// Runs that are worked off before the application and the other flows have their turn: enough for
+/// what is done once per round to be cheap, few enough for the peer to have something to do meanwhile.
+const RUNS_PER_ROUND: u32 = 16;
+
 /// A run of a burst that is being worked off.
 struct Input<'a, F> {
     burst: &'a mut Burst<F>,
@@ -30,20 +34,28 @@ struct Input<'a, F> {
 }
 
 impl<D: Device> Core<D> {
-    /// Work off the segments of the burst that came in by `port`, run by run.
-    pub(crate) fn tcp_input(&mut self, port: PortId) {
+    /// Work off the next runs of the burst that came in by `port`. False: that were all.
+    pub(crate) fn tcp_input(&mut self, port: PortId) -> bool {
         let mut burst = core::mem::replace(&mut self.burst, Burst::placeholder());
-        for index in 0..burst.run_count() {
-            let Some(run) = burst.run(index) else { break };
+        let mut looked_at = 0;
+        let more = loop {
+            if looked_at == RUNS_PER_ROUND {
+                break burst.has_next();
+            }
+            let Some((index, run)) = burst.next_run() else { break false };
+            looked_at += 1;
             let (key, from, seg) = (run.key, run.from, run.seg.clone());
             let segs = seg.segs;
             let mut input = Input { burst: &mut burst, index, key, port, from, seg };
             if let Err(reason) = self.on_run(&mut input) {
                 self.drop_many(reason, segs);
             }
+        };
+        if !more {
+            burst.clear();
         }
-        burst.clear();
         self.burst = burst;
+        more
     }
 
     fn on_run(&mut self, input: &mut Input<'_, D::Frame>) -> Result<(), DropReason> {

@@ -35,6 +35,9 @@ pub struct PortQueue {
     keep: u64,
     prepare: bool,
     counters: QueueCounters,
+    /// Where the driver puts what it received: kept, because clearing it costs more than an empty
+    /// burst.
+    received: Box<[*mut rte_mbuf; RX_BURST_FRAMES]>,
     payload: Stash,
     headers: Stash,
     control: PortControl,
@@ -64,6 +67,7 @@ impl PortQueue {
             keep,
             prepare,
             counters: QueueCounters::default(),
+            received: Box::new([core::ptr::null_mut(); RX_BURST_FRAMES]),
             payload: Stash::new(pools.payload),
             headers: Stash::new(pools.headers),
             control,
@@ -130,13 +134,13 @@ impl Device for PortQueue {
     }
 
     fn rx_burst(&mut self, out: &mut RxBatch<Mbuf>) -> usize {
-        let mut raw: [*mut rte_mbuf; RX_BURST_FRAMES] = [core::ptr::null_mut(); RX_BURST_FRAMES];
         let before = out.len();
-        let room = out.remaining_capacity() as u16;
+        let room = out.remaining_capacity().min(RX_BURST_FRAMES) as u16;
         // SAFETY: the array has room for as many pointers as are asked for (the capacity of a batch
         // is the array's), and this queue has no other user.
-        let n = unsafe { sys::mr_rx_burst(self.port, self.queue, raw.as_mut_ptr(), room) };
-        for &m in &raw[..usize::from(n)] {
+        let n =
+            unsafe { sys::mr_rx_burst(self.port, self.queue, self.received.as_mut_ptr(), room) };
+        for &m in self.received.iter().take(n.into()) {
             let Some(m) = NonNull::new(m) else { continue };
             // SAFETY: the driver hands over ownership of the chain.
             match unsafe { Mbuf::from_driver(m, self.keep) } {

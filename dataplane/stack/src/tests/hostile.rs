@@ -606,9 +606,8 @@ fn h128_an_empty_pool_loses_nothing_but_time() {
     held.truncate(62);
     let sent = tcp_of(&host.give(&syn(7).ports(999, 7).frame()));
     assert_eq!(sent.len(), 1);
-    for _ in 0..20 {
-        host.turn();
-    }
+    host.now += Duration::from_millis(1);
+    host.turn();
     let data = seg(ACK, 101, iss.wrapping_add(1)).data(&[9; 1000]).frame();
     for answer in tcp_of(&host.give(&data)) {
         assert_eq!(answer.tcp.ack, 101);
@@ -651,9 +650,8 @@ fn of_a_run_in_order_what_fits_is_taken_and_acknowledged_at_once() {
     };
     // The pool is nearly used up, and the stack has noticed.
     leave(&mut host, 24);
-    for _ in 0..20 {
-        host.turn();
-    }
+    host.now += Duration::from_millis(1);
+    host.turn();
     // The reserve is 8 of 64 buffers. Ten segments wait in the device, and six may be kept.
     burst(&mut host, 0, 10);
     host.turn();

@@ -103,6 +103,67 @@ fn h125_any_cut_of_any_frame_is_the_flat_frame() {
 }
 
 #[test]
+fn a_change_anywhere_in_a_familiar_segment_is_seen() {
+    // A flat frame may take the short way in, one of two buffers never does.
+    let (_, at) = echo_host(false, mem_config());
+    let plain = seg(TcpFlags::ACK | TcpFlags::PSH, at.seq, at.ack).data(&[7; 30]).frame();
+    let mut padded = seg(TcpFlags::ACK, at.seq, at.ack).frame();
+    padded.resize(64, 0);
+    let rows = [
+        ("plain", plain),
+        ("padded acknowledgement", padded),
+        ("timestamps", Shape::Full { sack: 0, len: 30, v6: false }.bytes(at)),
+        ("IPv6", Shape::Full { sack: 0, len: 30, v6: true }.bytes(at)),
+    ];
+    for (name, frame) in rows {
+        let (mut flat, _) = echo_host(false, mem_config());
+        let (mut cut, _) = echo_host(false, mem_config());
+        for place in 0..frame.len() {
+            for change in [0x01, 0x10, 0x20, 0x80, 0xff] {
+                let mut changed = frame.clone();
+                changed[place] ^= change;
+                // Right checksums, so that the change gets past them.
+                for fixed in [false, true] {
+                    if fixed && !fix_checksums(&mut changed) {
+                        continue;
+                    }
+                    for host in [&mut flat, &mut cut] {
+                        host.now += core::time::Duration::from_millis(20);
+                        host.give(&frame);
+                    }
+                    let expected = cut.give_chain(&changed, &[14]);
+                    let case = (name, place, change, fixed);
+                    assert_eq!(flat.give(&changed), expected, "{case:?}");
+                    assert_eq!(drops(&flat), drops(&cut), "{case:?}");
+                    assert_eq!(flat.stack.tcp_counters(), cut.stack.tcp_counters(), "{case:?}");
+                    assert_eq!(flat.stack.counters(), cut.stack.counters(), "{case:?}");
+                }
+            }
+        }
+        assert_eq!(cut.events.borrow().len(), flat.events.borrow().len(), "{name}");
+    }
+}
+
+/// Give an IPv4 frame with a TCP segment the checksums that its bytes ask for; false if it is none.
+fn fix_checksums(frame: &mut [u8]) -> bool {
+    let Some(total) = frame.get(16..18).map(|b| usize::from(u16::from_be_bytes([b[0], b[1]])))
+    else {
+        return false;
+    };
+    if frame[12..15] != [8, 0, 0x45] || !(40..=frame.len() - 14).contains(&total) {
+        return false;
+    }
+    frame[24..26].fill(0);
+    let sum = wire::checksum::of(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame[50..52].fill(0);
+    let addresses = wire::checksum::sum(&frame[26..34], 6 + (total - 20) as u32);
+    let sum = wire::checksum::finish(addresses, &frame[34..14 + total], 0);
+    frame[50..52].copy_from_slice(&sum.to_be_bytes());
+    true
+}
+
+#[test]
 fn the_frames_are_what_their_names_say() {
     // Or the comparison above would compare nothing with nothing.
     let (_, at) = echo_host(false, mem_config());

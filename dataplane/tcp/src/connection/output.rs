@@ -100,6 +100,10 @@ impl Connection {
         if self.hot.state == State::TimeWait {
             return Err(Quiet::Nothing);
         }
+        // What most questions are about: nothing is lost and nothing waits.
+        if ext.recovery.is_calm() && !self.has_unsent() {
+            return Err(Quiet::Nothing);
+        }
         let cwnd = ext.cc.cwnd();
         let probing = self.hot.flags.has(Flags::LOSS_PROBE_OWED);
         let room = cwnd.saturating_sub(ext.recovery.in_flight()).max(u32::from(probing));
@@ -193,6 +197,9 @@ impl Connection {
 
     /// Payload per segment of new data: SACK blocks, if there are any to report, come out of it.
     fn data_mss(&self, params: &TcpParams) -> u32 {
+        if self.reports_nothing() {
+            return u32::from(self.hot.snd_mss).max(1);
+        }
         let blocks = self.sack_blocks(params).len() as u32;
         let options = if blocks == 0 { 0 } else { 4 + 8 * blocks };
         u32::from(self.hot.snd_mss).saturating_sub(options).max(1)
@@ -289,9 +296,18 @@ impl Connection {
         SegOptions { timestamps, sack: self.sack_blocks(cx.params), ..SegOptions::default() }
     }
 
+    /// Whether there are no SACK blocks to report.
+    fn reports_nothing(&self) -> bool {
+        let empty = |ext: &super::Extension| ext.dsack.is_none() && ext.assembler.is_empty();
+        self.ext.as_deref().is_none_or(empty)
+    }
+
     /// RFC 2018 section 4 and RFC 2883 section 4: a duplicate first, then the most recent ranges.
     fn sack_blocks(&self, params: &TcpParams) -> ArrayVec<(SeqNum, SeqNum), SACK_BLOCKS_MAX> {
         let mut blocks = ArrayVec::new();
+        if self.reports_nothing() {
+            return blocks;
+        }
         let Some(ext) = self.ext.as_ref().filter(|_| self.hot.flags.has(Flags::SACK)) else {
             return blocks;
         };
