@@ -51,7 +51,7 @@ impl<D: Device> Stack<D> {
         Self { core, app, _stays_here: PhantomData }
     }
 
-    /// One trip round the loop, to completion: receive burst, input, deadlines, commands,
+    /// One trip round the loop, to completion: receive burst, input, commands, deadlines,
     /// application, output, transmit burst. `now` never goes back. Takes a bounded number of
     /// `commands`; what `outgoing` gives back is offered again in the next turn.
     pub fn turn(
@@ -70,17 +70,17 @@ impl<D: Device> Stack<D> {
             self.core.begin_turn();
         }
         let mut work = self.receive(&mut begun);
-        if !quiet && self.core.stall.may_run_deadlines() {
-            work += self.core.on_deadlines();
-        }
         work += self.core.take_commands(commands);
         if quiet && work == 0 {
             return self.core.quiet_turn();
         }
-        if !begun {
-            self.core.begin_turn();
-        }
         let core = &mut self.core;
+        if !begun {
+            core.begin_turn();
+        }
+        if core.stall.may_run_deadlines() {
+            work += core.on_deadlines();
+        }
         work += core.poll_neighbors();
         core.advance_stop();
 
