@@ -393,8 +393,16 @@ impl<D: Device> Core<D> {
     /// timer, and put it on the lists that it belongs to.
     pub(crate) fn after(&mut self, slot: u32) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
+        // One that will be asked for its plans anyway need not say now whether it has any.
+        let ask = !conn.ready.is_linked();
+        self.after_asking(slot, ask);
+    }
+
+    /// As [`Core::after`]; without `ask` the connection stays on the ready list, or off it.
+    pub(crate) fn after_asking(&mut self, slot: u32, ask: bool) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
         let wants_transmit = match &mut conn.phase {
-            Phase::Handshake(_) => true,
+            Phase::Handshake(_) => ask,
             Phase::Drained(_) => false,
             Phase::Open(connection) => {
                 while let Some(event) = connection.poll_event() {
@@ -411,7 +419,7 @@ impl<D: Device> Core<D> {
                         }
                     }
                 }
-                connection.wants_transmit(&self.env.cx(conn.params))
+                ask && connection.wants_transmit(&self.env.cx(conn.params))
             }
         };
         match conn.next_deadline() {

@@ -86,7 +86,7 @@ impl<D: Device> Core<D> {
 
     /// As [`Core::after`], but a connection that has said all stays off the ready list.
     fn after_visit(&mut self, slot: u32, more: bool) {
-        self.after(slot);
+        self.after_asking(slot, false);
         if more {
             self.make_ready(slot);
         } else {
