@@ -91,6 +91,11 @@ impl<D: Device> Core<D> {
                     }
                 }
             }
+            // Nobody is left to finish for: frames that the device does not take, as one without a
+            // peer, are not worth more than the last words.
+            Stopping::Until(limit) if limit > now + LAST_WORDS && self.conns.is_empty() => {
+                self.stopping = Stopping::Aborted(now + LAST_WORDS);
+            }
             Stopping::Aborted(_) if self.has_given_up() => {
                 for slot in 0..self.conns.slots() {
                     if let Some(conn) = self.conns.at_mut(slot) {

@@ -30,6 +30,8 @@ const REKEY_PER_TURN: usize = 8;
 pub struct Stack<D: Device> {
     core: Core<D>,
     app: Box<dyn App>,
+    /// There was no turn yet.
+    fresh: bool,
     _stays_here: PhantomData<Rc<()>>,
 }
 
@@ -48,7 +50,7 @@ impl<D: Device> Stack<D> {
     ) -> Self {
         let mut core = Core::new(config, params, devices, random);
         core.app_queue.push_back(AppEvent::Start);
-        Self { core, app, _stays_here: PhantomData }
+        Self { core, app, fresh: true, _stays_here: PhantomData }
     }
 
     /// One trip round the loop, to completion: receive burst, input, commands, deadlines,
@@ -69,7 +71,12 @@ impl<D: Device> Stack<D> {
         if begun {
             self.core.begin_turn();
         }
-        let mut work = self.receive(&mut begun);
+        let mut work = 0;
+        // What has arrived before the first turn is not to find ports closed that are about to open.
+        if core::mem::take(&mut self.fresh) {
+            work += self.deliver();
+        }
+        work += self.receive(&mut begun);
         work += self.core.take_commands(commands);
         if quiet && work == 0 {
             return self.core.quiet_turn();

@@ -4,8 +4,11 @@
 use std::vec;
 use std::vec::Vec;
 
-use base::mem::MemConfig;
-use base::{Checksum, ConnId, Device, DropReason, Frame, RxMeta, TcpFlags};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use base::mem::{MemConfig, MemDevice};
+use base::{Checksum, ConnId, Device, DropReason, Frame, Instant, RxMeta, SeededRandom, TcpFlags};
 use core::net::SocketAddr;
 use core::time::Duration;
 use tcp::{CloseReason, ConnOptions};
@@ -13,7 +16,7 @@ use wire::icmpv4::{self, Icmpv4Error};
 use wire::{Mac, protocol};
 
 use super::fixture::*;
-use crate::{AppEvent, ChecksumPolicy, Command, ConnectError, Outgoing, StackParams};
+use crate::{AppEvent, ChecksumPolicy, Command, ConnectError, Io, Outgoing, Stack, StackParams};
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const ACK: TcpFlags = TcpFlags::ACK;
@@ -771,6 +774,48 @@ fn a_stop_is_polite_and_then_firm() {
     let stopped = host.outgoing.iter().filter(|o| matches!(o, Outgoing::Stopped)).count();
     assert_eq!(stopped, 1);
     host.assert_balanced();
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_device_that_takes_nothing() {
+    let mem = MemConfig { tx_ring: 1, ..mem_config() };
+    let mut host = Host::with(mem, stack_config(1, 1500), StackParams::default(), |_, _| {});
+    for _ in 0..3 {
+        let request = arp_request(PEER_MAC, PEER_IP, OUR_IP);
+        assert!(host.stack.device_mut().deliver(&request));
+        host.turn();
+    }
+    let begun = host.now;
+    host.command(Command::Stop);
+    let stopped = |host: &Host| host.outgoing.iter().any(|o| matches!(o, Outgoing::Stopped));
+    assert!(!stopped(&host), "two answers still wait for the ring");
+    while !stopped(&host) {
+        host.now += Duration::from_millis(10);
+        host.turn();
+        assert!(host.now.since(begun) < Duration::from_secs(2), "of 5 that it may take");
+    }
+}
+
+#[test]
+fn what_arrives_before_the_first_turn_finds_the_application_listening() {
+    let mut device = MemDevice::detached(&mem_config());
+    assert!(device.deliver(&arp_request(PEER_MAC, PEER_IP, OUR_IP)));
+    assert!(device.deliver(&syn(100).frame()));
+    let app = FnApp(|io: &mut dyn Io, event: AppEvent| {
+        if matches!(event, AppEvent::Start) {
+            io.listen(None, 80, 16, &ConnOptions::default()).unwrap();
+        }
+    });
+    let config = stack_config(1, 1500);
+    let random = SeededRandom::new(7);
+    let mut stack =
+        Stack::new(config, Arc::new(StackParams::default()), device, random, Box::new(app));
+    stack.turn(Instant::from_millis(1000), &mut core::iter::empty(), &mut |_| Ok(()));
+    let device = stack.device_mut();
+    let sent: Vec<_> = core::iter::from_fn(|| device.take_sent().map(|f| f.to_vec())).collect();
+    let sent = tcp_of(&sent);
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].tcp.flags.syn() && sent[0].tcp.flags.ack(), "not a reset");
 }
 
 #[test]
