@@ -12,7 +12,7 @@ use std::{env, process};
 const LIBRARIES: [&str; 6] =
     ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal", "rte_net_ring"];
 
-const FUNCTIONS: [&str; 38] = [
+const FUNCTIONS: [&str; 37] = [
     "rte_eal_init",
     "rte_eal_cleanup",
     "rte_version_year",
@@ -44,7 +44,6 @@ const FUNCTIONS: [&str; 38] = [
     "rte_eth_from_rings",
     "rte_ring_create",
     "rte_ring_free",
-    "rte_pktmbuf_pool_create_by_ops",
     "rte_mempool_avail_count",
     "rte_mempool_in_use_count",
     "rte_eth_dev_get_name_by_port",

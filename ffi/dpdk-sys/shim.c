@@ -73,6 +73,31 @@ uint16_t mr_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, ui
 	return rte_eth_tx_burst(port, queue, frames, count);
 }
 
+struct rte_mempool *mr_pool_create(const char *name, unsigned int count, unsigned int cache,
+				   uint16_t data_room, int socket, const char *ops,
+				   unsigned int flags)
+{
+	struct rte_pktmbuf_pool_private priv = { .mbuf_data_room_size = data_room };
+	struct rte_mempool *pool = rte_mempool_create_empty(
+		name, count, sizeof(struct rte_mbuf) + data_room, cache, sizeof(priv), socket, flags);
+	int code;
+
+	if (pool == NULL)
+		return NULL;
+	code = rte_mempool_set_ops_byname(pool, ops, NULL);
+	if (code == 0) {
+		rte_pktmbuf_pool_init(pool, &priv);
+		code = rte_mempool_populate_default(pool);
+	}
+	if (code < 0) {
+		rte_mempool_free(pool);
+		rte_errno = -code;
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
 int mr_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigned int count)
 {
 	return rte_pktmbuf_alloc_bulk(pool, out, count);

@@ -50,6 +50,12 @@ uint16_t mr_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, ui
 uint16_t mr_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count);
 uint16_t mr_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count);
 
+/*
+ * rte_pktmbuf_pool_create_by_ops() with the flags of rte_mempool_create_empty(), which it leaves out.
+ */
+struct rte_mempool *mr_pool_create(const char *name, unsigned int count, unsigned int cache,
+				   uint16_t data_room, int socket, const char *ops,
+				   unsigned int flags);
 int mr_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigned int count);
 void mr_free_bulk(struct rte_mbuf **frames, unsigned int count);
 void mr_free(struct rte_mbuf *frame);

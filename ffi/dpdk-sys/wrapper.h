@@ -20,6 +20,7 @@ static const uint32_t MR_VERSION_YEAR = RTE_VER_YEAR;
 static const uint32_t MR_VERSION_MONTH = RTE_VER_MONTH;
 
 static const uint16_t MR_HEADROOM = RTE_PKTMBUF_HEADROOM;
+static const uint32_t MR_MEMPOOL_NO_IOVA_CONTIG = RTE_MEMPOOL_F_NO_IOVA_CONTIG;
 static const int32_t MR_SOCKET_ANY = SOCKET_ID_ANY;
 static const uint32_t MR_MAX_LCORE = RTE_MAX_LCORE;
 static const uint32_t MR_LOG_INFO = RTE_LOG_INFO;

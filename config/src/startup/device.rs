@@ -75,7 +75,7 @@ impl Driver {
 const DRIVERS: [Driver; 11] = [
     Driver { needs: &["iface"], ..Driver::new("net_af_packet") },
     // A frame has to fit into a page with the headroom of the kernel.
-    Driver { needs: &["iface"], mtu_max: Some(3542), ..Driver::new("net_af_xdp") },
+    Driver { needs: &["iface"], mtu_max: Some(3442), ..Driver::new("net_af_xdp") },
     Driver { mtu_max: Some(1500), ..Driver::new("net_tap") },
     Driver::new("net_memif"),
     Driver::new("net_ring"),
@@ -319,7 +319,7 @@ mod tests {
         for (text, mtu, queues) in [
             ("net_af_packet0,iface=veth0", 9000, 2),
             ("net_af_packet0,iface=veth0,qpairs=2", 1500, 2),
-            ("net_af_xdp0,iface=veth0", 3542, 1),
+            ("net_af_xdp0,iface=veth0", 3442, 1),
             ("net_tap0", 1500, 1),
             ("net_memif0", 9216, 4),
         ] {
@@ -327,7 +327,7 @@ mod tests {
         }
         for (text, mtu, queues, what) in [
             ("net_tap0", 1501, 1, "at most 1500"),
-            ("net_af_xdp0,iface=veth0", 9000, 1, "at most 3542"),
+            ("net_af_xdp0,iface=veth0", 9000, 1, "at most 3442"),
             ("net_af_packet0,iface=a,qpairs=4", 1500, 2, "contradicts queues = 2"),
             ("net_af_xdp0,iface=a,queue_count=1", 1500, 2, "contradicts queues = 2"),
             ("net_af_packet0,iface=a,qpairs=x", 1500, 1, "is not a number"),

@@ -37,6 +37,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const BACKLOG_HIGH: usize = 16;
 /// What is asked when everything has ended; no other question has this name.
 const LAST_QUESTION: QuestionId = QuestionId(u64::MAX);
+/// Exit status when a port is lost: the environment is not what it takes.
+const LOST: u8 = 3;
 /// Rows of `ss` per worker.
 const ROWS_MAX: u32 = 10_000;
 
@@ -47,6 +49,8 @@ pub struct LinkState {
     pub name: String,
     /// Whether frames can pass.
     pub up: bool,
+    /// Why none will ever pass again, if that is so: the dataplane then ends.
+    pub lost: Option<String>,
 }
 
 /// How a dataplane runs.
@@ -91,7 +95,7 @@ pub struct Dataplane<D> {
 /// How it went.
 #[derive(Debug)]
 pub struct Outcome {
-    /// 0 done (also after a signal), 1 the application failed.
+    /// 0 done (also after a signal), 1 the application failed, 3 a port was lost.
     pub code: u8,
     /// The last snapshot of each worker that could give one.
     pub last: Vec<Snapshot>,
@@ -132,6 +136,7 @@ impl<D: Device + 'static> Dataplane<D> {
             pending: Vec::new(),
             links: Vec::new(),
             stop: None,
+            lost: false,
             code: 0,
         };
         control.run(&signals)
@@ -240,6 +245,8 @@ struct Control {
     pending: Vec<Pending>,
     links: Vec<LinkState>,
     stop: Option<Stop>,
+    /// A port is gone: nothing that was sent over it can be finished, so nothing is waited for.
+    lost: bool,
     code: u8,
 }
 
@@ -278,7 +285,7 @@ impl Control {
                 failure = Some(self.join(index));
                 break;
             }
-            if self.stop_is_complete() {
+            if self.lost || self.stop_is_complete() {
                 break;
             }
             if results == 0 {
@@ -425,6 +432,12 @@ impl Control {
         }
         let links = (self.hooks.links)();
         for link in &links {
+            if let Some(why) = &link.lost {
+                (self.hooks.on_warning)(&format!("port {}: {why}", link.name));
+                self.lost = true;
+                self.code = LOST;
+                continue;
+            }
             let before = self.links.iter().find(|l| l.name == link.name);
             if before.is_some_and(|l| l.up != link.up) {
                 let state = if link.up { "up" } else { "down" };

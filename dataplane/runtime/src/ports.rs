@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use dpdk::mempool::Layout;
 use dpdk::{
     Eal, EalConfig, Error, ErrorKind, Pools, Port, PortConfig, PortControl, PortQueue, RingPair,
     RxChecksum, Started, Vdev,
@@ -115,8 +116,10 @@ pub fn open(
     }
     // Where ports are on different nodes, no choice suits all.
     let socket = ports.first().map_or(-1, Port::socket);
+    let layout = ports.iter().map(Port::layout).max().unwrap_or(Layout::Packed);
+    let (buffers, headers) = ((shared.buffers, room), shared.header_buffers);
     let pools = (0..shared.queues)
-        .map(|_| Pools::new(&eal, (shared.buffers, room), shared.header_buffers, socket))
+        .map(|_| Pools::new(&eal, buffers, headers, socket, layout))
         .collect::<Result<Vec<_>, _>>()?;
     ports
         .into_iter()
@@ -286,7 +289,11 @@ pub fn by_worker(ports: &mut [OpenPort]) -> Vec<Vec<PortQueue>> {
 pub fn links(ports: &[PortControl]) -> Vec<LinkState> {
     ports
         .iter()
-        .map(|p| LinkState { name: p.info().name.clone(), up: p.link().is_ok_and(|l| l.up) })
+        .map(|p| LinkState {
+            name: p.info().name.clone(),
+            up: p.link().is_ok_and(|l| l.up),
+            lost: p.lost(),
+        })
         .collect()
 }
 

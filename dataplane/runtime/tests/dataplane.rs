@@ -63,6 +63,19 @@ fn start(
     exit_after: Option<Duration>,
     refuse: Option<&'static str>,
 ) -> (thread::JoinHandle<Result<Outcome, String>>, mpsc::Receiver<String>) {
+    start_on(instance, exit_after, refuse, || LinkState {
+        name: "mem0".to_owned(),
+        up: true,
+        lost: None,
+    })
+}
+
+fn start_on(
+    instance: &str,
+    exit_after: Option<Duration>,
+    refuse: Option<&'static str>,
+    mut link: impl FnMut() -> LinkState + Send + 'static,
+) -> (thread::JoinHandle<Result<Outcome, String>>, mpsc::Receiver<String>) {
     let (said, heard) = mpsc::channel();
     let warned = said.clone();
     let ready = said.clone();
@@ -95,7 +108,7 @@ fn start(
                         let _ = said.send((*word).to_owned());
                     }
                 }),
-                links: Box::new(|| vec![LinkState { name: "mem0".to_owned(), up: true }]),
+                links: Box::new(move || vec![link()]),
                 port_stats: Box::new(|| vec![("mem0_rx_packets".to_owned(), 3)]),
                 on_warning: Box::new(move |text| drop(warned.send(text.to_owned()))),
                 on_ready: Box::new(move || drop(ready.send("ready".to_owned()))),
@@ -126,6 +139,20 @@ fn an_application_publishes_and_ends_the_dataplane_with_its_code() {
     assert_eq!(outcome.last.len(), 1);
     let buffers = outcome.last[0].buffers;
     assert_eq!(buffers.free, buffers.total);
+}
+
+#[test]
+fn h132_a_port_that_is_lost_ends_the_dataplane() {
+    let mut asked = 0;
+    let (handle, heard) = start_on(&instance(), None, None, move || {
+        asked += 1;
+        let lost = (asked > 1).then(|| "interface veth0 is gone".to_owned());
+        LinkState { name: "mem0".to_owned(), up: lost.is_none(), lost }
+    });
+    expect(&heard, "ready");
+    expect(&heard, "port mem0: interface veth0 is gone");
+    let outcome = handle.join().unwrap().unwrap();
+    assert_eq!((outcome.code, outcome.last.len()), (3, 1));
 }
 
 #[test]

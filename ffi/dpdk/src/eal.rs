@@ -136,6 +136,7 @@ impl Eal {
         if TAKEN.swap(true, Ordering::SeqCst) {
             return Err(Error::configuration(WHAT, "it can be started once per process"));
         }
+        preflight::clear(&host, config);
         log::install();
         let mark = log::mark();
         // Our own arguments are right; after one that is not, EAL prints its whole help.

@@ -14,6 +14,20 @@ pub struct KernelInterface {
     pub up: bool,
     /// Its MTU in bytes; zero: not known.
     pub mtu: u32,
+    /// Queues into which it spreads what it receives; zero: not known.
+    pub rx_queues: u32,
+}
+
+/// What has become of an interface that a device uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InterfaceState {
+    /// Up, with a carrier.
+    Up,
+    /// Down, or without a carrier.
+    Down,
+    /// No longer in this network namespace. One of the same name that comes later is another one: a
+    /// socket that was bound to the old one stays dead.
+    Gone,
 }
 
 /// What matters about the machine and this process.
@@ -99,6 +113,7 @@ fn interfaces() -> Vec<KernelInterface> {
         out.push(KernelInterface {
             up: flags(socket, &name).is_some_and(|f| f & libc::IFF_UP as u32 != 0),
             mtu: mtu(socket, &name).unwrap_or(0),
+            rx_queues: rx_queues(socket, &name).unwrap_or(0),
             name: name.to_string_lossy().into_owned(),
         });
     }
@@ -137,7 +152,6 @@ pub fn link_features(name: &str) -> Option<LinkFeatures> {
     Some(LinkFeatures { tx_checksum, tso, gso })
 }
 
-const SIOCETHTOOL: u32 = 0x8946;
 const ETHTOOL_GTXCSUM: u32 = 0x16;
 const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GGSO: u32 = 0x23;
@@ -154,8 +168,35 @@ fn ethtool_value(socket: libc::c_int, name: &CString, command: u32) -> Option<bo
     let mut request = request(name);
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: these commands read and write one `ethtool_value`, to which the request points.
-    let ok = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) } == 0;
+    let ok = unsafe { libc::ioctl(socket, SIOCETHTOOL, &raw mut request) } == 0;
     ok.then_some(value.data != 0)
+}
+
+/// The kernel's number for the interface called `name`.
+pub(crate) fn interface_index(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a NUL-terminated name.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index != 0).then_some(index)
+}
+
+/// The state of the interface with this number, whatever it is called by now.
+pub(crate) fn interface_state(index: u32) -> InterfaceState {
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: an array of the size that the function asks for.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    if found.is_null() {
+        return InterfaceState::Gone;
+    }
+    // SAFETY: the function has written a NUL-terminated name into the array.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_owned();
+    // SAFETY: plain arguments.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    let wanted = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
+    let up = flags(socket, &name).is_some_and(|f| f & wanted == wanted);
+    // SAFETY: a descriptor that is ours (-1 is refused).
+    unsafe { libc::close(socket) };
+    if up { InterfaceState::Up } else { InterfaceState::Down }
 }
 
 fn request(name: &CString) -> libc::ifreq {
@@ -183,6 +224,30 @@ fn mtu(socket: libc::c_int, name: &CString) -> Option<u32> {
     ok.then(|| u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }
 
+/// `struct ethtool_channels` of the kernel's interface.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    cmd: u32,
+    max: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
+fn rx_queues(socket: libc::c_int, name: &CString) -> Option<u32> {
+    let mut channels = Channels { cmd: ETHTOOL_GCHANNELS, ..Channels::default() };
+    let mut request = request(name);
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // SAFETY: the kernel reads the name and the command and writes a struct of this layout.
+    let ok = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) } == 0;
+    ok.then(|| channels.rx.saturating_add(channels.combined))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +257,10 @@ mod tests {
         let host = Host::probe();
         let lo = host.interface("lo").expect("every namespace has one");
         assert!(lo.mtu >= 1500);
+        let index = interface_index("lo").expect("it has a number");
+        assert_ne!(interface_state(index), InterfaceState::Gone);
+        assert_eq!(interface_state(u32::MAX), InterfaceState::Gone);
+        assert_eq!(interface_index("no such thing"), None);
     }
 
     #[test]

@@ -29,11 +29,24 @@ const HANDLERS: [&core::ffi::CStr; 3] = [c"lf_stack", c"stack", c"ring_mp_mc"];
 static NEXT_NAME: AtomicU32 = AtomicU32::new(0);
 static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 
+/// How the buffers of a pool lie in memory; the larger one asks for more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Layout {
+    /// One behind the other. Without hugepages a page has 4 KiB, so the other layout would waste
+    /// nearly half of the memory, begin all buffers at the same place of a page (and so in the same
+    /// sets of the cache), and leave `net_af_xdp`, which computes the size of its memory from the
+    /// number of buffers, with buffers outside of it that the kernel refuses to fill.
+    Packed,
+    /// None crosses a page, for hardware that knows a buffer by one address.
+    WithinPages,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Shape {
     count: u32,
     room: u16,
     socket: i32,
+    layout: Layout,
 }
 
 struct Retired {
@@ -60,8 +73,14 @@ unsafe impl Sync for Mempool {}
 impl Mempool {
     /// A pool of `count` mbufs with `room` bytes behind the headroom, on NUMA node `socket` (-1:
     /// any).
-    pub fn new(_eal: &Eal, count: u32, room: u16, socket: i32) -> Result<Self, Error> {
-        let shape = Shape { count, room, socket };
+    pub fn new(
+        _eal: &Eal,
+        count: u32,
+        room: u16,
+        socket: i32,
+        layout: Layout,
+    ) -> Result<Self, Error> {
+        let shape = Shape { count, room, socket, layout };
         if let Some(pool) = take_retired(shape) {
             return Ok(Self { pool, shape });
         }
@@ -74,6 +93,10 @@ impl Mempool {
         })?;
         // Each thread's cache must not be able to starve the others of a small pool.
         let cache = CACHE.min(sys::MR_MEMPOOL_CACHE_MAX).min(count / 8);
+        let flags = match layout {
+            Layout::Packed => sys::MR_MEMPOOL_NO_IOVA_CONTIG,
+            Layout::WithinPages => 0,
+        };
         let mut errno = 0;
         for handler in HANDLERS {
             let name = CString::new(format!("mr{}", NEXT_NAME.fetch_add(1, Ordering::Relaxed)))
@@ -81,14 +104,14 @@ impl Mempool {
             // SAFETY: EAL is initialised (`_eal`); name and handler are NUL-terminated strings that
             // DPDK copies; the remaining arguments are plain numbers that it checks.
             let pool = unsafe {
-                sys::rte_pktmbuf_pool_create_by_ops(
+                sys::mr_pool_create(
                     name.as_ptr(),
                     count as c_uint,
                     cache as c_uint,
-                    0,
                     data_room,
                     socket,
                     handler.as_ptr(),
+                    flags,
                 )
             };
             if let Some(pool) = NonNull::new(pool) {
@@ -146,16 +169,18 @@ pub struct Pools {
 
 impl Pools {
     /// Pools of `buffers` with `room` bytes for payload and of `header_buffers`, on NUMA node `socket`
-    /// (-1: any).
+    /// (-1: any). Where ports with different layouts share them: the larger one.
     pub fn new(
         eal: &Eal,
         (buffers, room): (u32, u16),
         header_buffers: u32,
         socket: i32,
+        layout: Layout,
     ) -> Result<Self, Error> {
+        let pool = |count, room| Mempool::new(eal, count, room, socket, layout).map(Arc::new);
         Ok(Self {
-            payload: Arc::new(Mempool::new(eal, buffers, room, socket)?),
-            headers: Arc::new(Mempool::new(eal, header_buffers, HEADER_ROOM, socket)?),
+            payload: pool(buffers, room)?,
+            headers: pool(header_buffers, HEADER_ROOM)?,
         })
     }
 

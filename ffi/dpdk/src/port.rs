@@ -8,15 +8,18 @@ use dpdk_sys as sys;
 
 use crate::eal::{Eal, port_id};
 use crate::error::{Error, errno_text};
+use crate::host::{InterfaceState, interface_index, interface_state};
 use crate::log;
-use crate::mempool::{Mempool, Pools};
+use crate::mempool::{Layout, Mempool, Pools};
 use crate::queue::{Parts, PortQueue};
 use crate::ring::Rings;
-use crate::vdev::{Driver, MTU_MAX};
+use crate::vdev::{Driver, MTU_MAX, Vdev};
 
 pub mod plan;
+mod reconnect;
 
 use plan::{Descriptors, DeviceFacts, PortPlan, ROOM_MAX, plan};
+use reconnect::Reconnect;
 
 /// Data room of a header buffer: the largest headers, and small flat frames.
 pub(crate) const HEADER_ROOM: u16 = 384;
@@ -196,6 +199,10 @@ struct Inner {
     started: bool,
     info: PortInfo,
     facts: DeviceFacts,
+    /// The kernel's interface that the device uses: its name at the start, and its number.
+    interface: Option<(String, u32)>,
+    /// For a port that has to be started again when it has lost its peer.
+    reconnect: Option<Reconnect>,
     /// Outlives the port: freed after `Drop` has closed it.
     _rings: Option<Arc<(Rings, Rings)>>,
 }
@@ -230,9 +237,13 @@ impl Port {
             ));
         }
         open.push(id);
+        let connects = eal.vdev(&info.name).and_then(Vdev::socket).is_some_and(|s| !s.serves);
+        let reconnect = connects.then(Reconnect::new);
+        let interface = eal.vdev(&info.name).and_then(Vdev::interface);
+        let interface = interface.and_then(|name| Some((name.to_owned(), interface_index(name)?)));
         Ok(Self {
             eal: eal.clone(),
-            inner: Inner { id, started: false, info, facts, _rings: rings },
+            inner: Inner { id, started: false, info, facts, interface, reconnect, _rings: rings },
         })
     }
 
@@ -258,7 +269,8 @@ impl Port {
         let pools = (0..config.queues)
             .map(|_| {
                 let buffers = (config.buffers, room);
-                Pools::new(&self.eal, buffers, config.header_buffers, self.socket())
+                let headers = config.header_buffers;
+                Pools::new(&self.eal, buffers, headers, self.socket(), self.layout())
             })
             .collect::<Result<Vec<_>, _>>()?;
         self.start_with(config, &pools)
@@ -272,6 +284,10 @@ impl Port {
             .map_err(|e| if e.detail.is_empty() { e.detail(log::since(mark)) } else { e })
             .map(|(parts, plan)| {
                 self.inner.started = true;
+                // Several queues would have to agree on a moment at which none of them polls.
+                if parts.len() > 1 {
+                    self.inner.reconnect = None;
+                }
                 let control = PortControl(Arc::new(self.inner));
                 let queues =
                     parts.into_iter().map(|p| PortQueue::new(control.clone(), p)).collect();
@@ -410,6 +426,14 @@ impl Port {
         Ok(missing)
     }
 
+    /// How buffers of this port may lie: only hardware has wishes.
+    pub fn layout(&self) -> Layout {
+        match self.inner.facts.known {
+            Some(_) => Layout::Packed,
+            None => Layout::WithinPages,
+        }
+    }
+
     /// Flags of received mbufs that mean something.
     fn believed(&self, plan: &PortPlan) -> u64 {
         let granted = plan.offloads;
@@ -456,15 +480,53 @@ impl PortControl {
         })
     }
 
-    /// State of the link, without waiting for it.
+    /// Why the port will never carry a frame again, if that is so: the interface that it used is
+    /// gone, and one that takes its name would be another.
+    pub fn lost(&self) -> Option<String> {
+        let (name, index) = self.0.interface.as_ref()?;
+        (interface_state(*index) == InterfaceState::Gone)
+            .then(|| format!("interface {name} is gone"))
+    }
+
+    /// Whether the queue may call burst functions: not while its port is being started again.
+    pub(crate) fn may_poll(&self) -> bool {
+        self.0.reconnect.as_ref().is_none_or(Reconnect::may_poll)
+    }
+
+    /// Stop the port and start it again, which may block.
+    fn restart(&self) {
+        let id = self.0.id;
+        // SAFETY: an open port whose only queue stands aside.
+        unsafe { sys::rte_eth_dev_stop(id) };
+        // SAFETY: a configured port that nobody polls.
+        let runs = unsafe { sys::rte_eth_dev_start(id) } == 0;
+        if let Some(reconnect) = &self.0.reconnect {
+            reconnect.started(runs);
+        }
+    }
+
+    /// State of the link, without waiting for it. Asking is also what makes a `net_memif` client of
+    /// one queue look again for a server that it has lost.
     pub fn link(&self) -> Result<Link, Error> {
         let mut link = sys::mr_link { speed_mbps: 0, up: 0, full_duplex: 0 };
         // SAFETY: the port is open as long as `self`, and `link` is a valid place for the result.
         let code = unsafe { sys::mr_link(self.0.id, &raw mut link) };
         check(&format!("cannot read the link of {}", self.0.info.name), "link", code)?;
+        // Drivers over kernel interfaces call their link up whatever becomes of the interface.
+        let kernel = self.0.interface.as_ref().map(|(_, index)| interface_state(*index));
+        let up = link.up != 0 && kernel.is_none_or(|state| state == InterfaceState::Up);
+        if !up && self.0.reconnect.as_ref().is_some_and(Reconnect::link_is_down) {
+            let control = self.clone();
+            let thread = std::thread::Builder::new().name("millrace-link".to_owned());
+            if thread.spawn(move || control.restart()).is_err()
+                && let Some(reconnect) = &self.0.reconnect
+            {
+                reconnect.started(false);
+            }
+        }
         let known = link.speed_mbps != 0 && link.speed_mbps != u32::MAX;
         Ok(Link {
-            up: link.up != 0,
+            up,
             speed_mbps: known.then_some(link.speed_mbps),
             full_duplex: link.full_duplex != 0,
         })

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use crate::eal::{EalConfig, Memory};
 use crate::error::Error;
-use crate::host::Host;
-use crate::vdev::{Interface, Vdev};
+use crate::host::{Host, KernelInterface};
+use crate::vdev::{Interface, Socket, Vdev};
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
@@ -220,6 +220,42 @@ fn interface(host: &Host, vdev: &Vdev) -> Option<Error> {
             .help("and the same on its peer"),
         );
     }
+    if vdev.driver().name == "net_af_xdp" { xdp_interface(what, vdev, found) } else { None }
+}
+
+/// What `net_af_xdp` asks of an interface beyond its being there.
+fn xdp_interface(what: String, vdev: &Vdev, found: &KernelInterface) -> Option<Error> {
+    let name = &found.name;
+    let max = u32::from(vdev.driver().mtu_max);
+    if found.mtu > max {
+        return Some(
+            Error::environment(
+                what,
+                format!(
+                    "interface {name} has an MTU of {}, and XDP takes at most {max}",
+                    found.mtu
+                ),
+            )
+            .help(format!("try: ip link set {name} mtu {max}"))
+            .help("and the same on its peer, or use net_af_packet"),
+        );
+    }
+    // With a first queue of his own choice the user steers frames himself.
+    let queues = vdev.arg("queue_count").and_then(|n| n.parse().ok()).unwrap_or(1);
+    if vdev.arg("start_queue").is_none() && found.rx_queues > queues {
+        return Some(
+            Error::environment(
+                what,
+                format!(
+                    "interface {name} spreads over {} receive queues and {queues} would be read: \
+                     the frames of the others would go to the kernel",
+                    found.rx_queues
+                ),
+            )
+            .help(format!("try: ethtool -L {name} combined {queues}"))
+            .help(format!(" or: ethtool -L {name} rx {queues} tx {queues}       a veth")),
+        );
+    }
     None
 }
 
@@ -234,41 +270,97 @@ fn files(host: &Host, vdev: &Vdev) -> Option<Error> {
                 .map(|e| Error::environment(what(), format!("cannot read the capture {file}: {e}")))
         }
         "net_memif" => {
-            let socket = vdev.arg("socket")?;
-            // '@' begins a name in the abstract space, which leaves nothing behind.
-            if socket.starts_with('@') || vdev.arg("socket-abstract") == Some("yes") {
-                return None;
-            }
-            if !socket.starts_with('/') {
+            if let Some(socket) = vdev.arg("socket")
+                && !socket.starts_with(['/', '@'])
+            {
                 return Some(Error::configuration(
                     what(),
                     format!("socket={socket} is not an absolute path"),
                 ));
             }
-            stale_socket(host, vdev, socket)
+            socket(host, what(), vdev.socket()?)
         }
         _ => None,
     }
 }
 
-/// A dead server leaves its socket behind, over which a new one cannot be made.
-fn stale_socket(host: &Host, vdev: &Vdev, socket: &str) -> Option<Error> {
-    let path = host.path(socket);
-    let serves = matches!(vdev.arg("role"), Some("server" | "master"));
-    if !serves || !path.exists() {
-        return None;
+/// What lies in the place of a `memif` socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// Nothing.
+    Nothing,
+    /// A file that is no socket.
+    Other,
+    /// A socket file to which nobody listens: a server that was killed leaves it behind.
+    Stale,
+    /// A socket that somebody serves, as far as can be seen.
+    Served,
+}
+
+fn found(host: &Host, socket: &Socket<'_>) -> Found {
+    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::net::UnixStream;
+
+    if !socket.is_file {
+        // Names in the abstract space are told apart by the kind of socket as well: a stream would
+        // find nobody there, and a socket of the right kind would disturb who serves it.
+        let all = fs::read_to_string(host.path("proc/thread-self/net/unix")).unwrap_or_default();
+        let here = all.lines().filter_map(|l| l.split_once(" @")).any(|(_, n)| n == socket.name);
+        return if here { Found::Served } else { Found::Nothing };
+    }
+    let path = host.path(socket.name);
+    let Ok(metadata) = fs::symlink_metadata(&path) else { return Found::Nothing };
+    if !metadata.file_type().is_socket() {
+        return Found::Other;
     }
     // A live one answers a stream socket with EPROTOTYPE, since memif speaks SOCK_SEQPACKET.
-    let refused = std::os::unix::net::UnixStream::connect(&path)
-        .is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
-    let what = format!("cannot open {}", vdev.name());
-    Some(if refused {
-        Error::environment(what, format!("{socket} remains of a process that is gone"))
-            .help(format!("try: rm {socket}"))
-    } else {
-        Error::environment(what, format!("another process serves {socket}"))
-            .help("choose another socket, or role=client to connect to it")
-    })
+    let refused =
+        UnixStream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
+    if refused { Found::Stale } else { Found::Served }
+}
+
+fn socket(host: &Host, what: String, socket: Socket<'_>) -> Option<Error> {
+    let name = socket.name;
+    if socket.is_file
+        && let Some(dir) = Path::new(name).parent()
+        && !host.path(dir).is_dir()
+    {
+        let dir = dir.display();
+        return Some(
+            Error::environment(what, format!("there is no directory {dir} for {name}"))
+                .help(format!("try: mkdir -p {dir}")),
+        );
+    }
+    match (found(host, &socket), socket.serves) {
+        (Found::Other, _) => Some(
+            Error::environment(what, format!("{name} is not a socket"))
+                .help("choose another path, or remove the file if nothing needs it"),
+        ),
+        (Found::Served, true) => Some(
+            Error::environment(what, format!("another process serves {name}"))
+                .help("choose another socket, or role=client to connect to it"),
+        ),
+        (Found::Nothing | Found::Stale, false) => Some(
+            Error::environment(what, format!("nobody serves {name}"))
+                .help("start the end with role=server first")
+                .help(
+                    "both ends need the same socket-abstract, and with yes, which is the default,",
+                )
+                .help("the same network namespace"),
+        ),
+        (Found::Nothing | Found::Stale, true) | (Found::Served, false) => None,
+    }
+}
+
+/// Remove what would keep `config` from starting and belongs to nobody: sockets of `memif` servers
+/// that were killed, over which a new server could not be made.
+pub(crate) fn clear(host: &Host, config: &EalConfig) {
+    for socket in config.vdevs.iter().filter_map(Vdev::socket) {
+        if socket.serves && found(host, &socket) == Found::Stale {
+            // If it cannot be removed, the driver says so in its own words.
+            let _ = fs::remove_file(host.path(socket.name));
+        }
+    }
 }
 
 /// A PCI address in full, `0000:03:00.0`; the domain may be left out.

@@ -134,6 +134,9 @@ impl Device for PortQueue {
     }
 
     fn rx_burst(&mut self, out: &mut RxBatch<Mbuf>) -> usize {
+        if !self.control.may_poll() {
+            return 0;
+        }
         let before = out.len();
         let room = out.remaining_capacity().min(RX_BURST_FRAMES) as u16;
         // SAFETY: the array has room for as many pointers as are asked for (the capacity of a batch
@@ -169,6 +172,9 @@ impl Device for PortQueue {
 
     fn tx_burst(&mut self, frames: &mut VecDeque<Mbuf>) -> usize {
         let mut sent = 0;
+        if !self.control.may_poll() {
+            return 0;
+        }
         while !frames.is_empty() {
             let (front, _) = frames.as_mut_slices();
             let wanted = front.len().min(usize::from(u16::MAX));

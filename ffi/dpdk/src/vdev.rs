@@ -13,6 +13,16 @@
 //! - `qdisc_bypass=1` makes no difference over veth that rises above the noise, and on a real
 //!   interface loses what the device has no room for, so the default stays 0.
 //! - Drops for want of a slot are not in the port's counters; the kernel does not tell the driver.
+//!
+//! What `net_memif` (22.11) does:
+//! - Its socket is in the abstract name space unless `socket-abstract=no`, so that a dead process
+//!   leaves nothing behind; both ends must then be in one network namespace.
+//! - The client chooses the rings and the size of their buffers for both. Frames larger than one
+//!   buffer break the ring, see [`Vdev::prepare`].
+//! - It draws a hardware address at each start unless `mac=` gives one, as ours does.
+//! - A client does not start while nobody serves the socket, and one that has lost its server does
+//!   not look for it again: [`PortControl::link`](crate::PortControl::link) has that done.
+//! - Its counters begin again with each connection.
 
 use core::fmt;
 use core::str::FromStr;
@@ -37,6 +47,16 @@ const PACKET_RING_BYTES: u32 = 16 << 20;
 /// Contiguous memory that the kernel is asked for per block of an `af_packet` ring.
 const PACKET_BLOCK: u32 = 65_536;
 const PAGE: u32 = 4096;
+/// Bytes behind the headroom of a buffer for AF_XDP: with what the pool and the mbuf put in front it
+/// may not be larger than a page, and the pool makes its number of cache lines odd.
+const XDP_ROOM_MAX: u32 = PAGE - 64 - XDP_IN_FRONT;
+/// Header of the pool, mbuf, headroom.
+const XDP_IN_FRONT: u32 = 64 + 128 + 128;
+/// What the kernel leaves of it: it wants 256 bytes for itself in front, not instead, of all that.
+/// The driver states 100 more, with which it does not start or no large frame arrives.
+const XDP_MTU_MAX: u16 = 3442;
+/// Where `memif` puts its socket unless told.
+const MEMIF_SOCKET: &str = "/run/memif.sock";
 
 /// What the driver wants with the interface named by `iface=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +76,8 @@ pub struct Driver {
     pub name: &'static str,
     /// Largest MTU.
     pub mtu_max: u16,
+    /// Bytes behind the headroom of a receive buffer at most.
+    pub room_max: u32,
     /// Use of `iface=`.
     pub interface: Interface,
     /// Needs CAP_NET_RAW to open its socket.
@@ -69,6 +91,7 @@ pub struct Driver {
 const PLAIN: Driver = Driver {
     name: "",
     mtu_max: MTU_MAX,
+    room_max: u32::MAX,
     interface: Interface::None,
     needs_net_raw: false,
     needs_net_admin: false,
@@ -86,7 +109,8 @@ pub const DRIVERS: [Driver; 11] = [
     },
     Driver {
         name: "net_af_xdp",
-        mtu_max: 3542,
+        mtu_max: XDP_MTU_MAX,
+        room_max: XDP_ROOM_MAX,
         interface: Interface::Existing,
         needs_net_raw: true,
         needs_net_admin: true,
@@ -116,6 +140,17 @@ impl Driver {
         // The longest name that fits: one driver's name may begin another's.
         DRIVERS.iter().filter(|d| name.starts_with(d.name)).max_by_key(|d| d.name.len())
     }
+}
+
+/// The socket over which the two ends of a `memif` meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Socket<'a> {
+    /// Its path, or its name in the abstract name space, where it is unless told otherwise.
+    pub(crate) name: &'a str,
+    /// It is a file.
+    pub(crate) is_file: bool,
+    /// The device makes it, as opposed to connecting to it.
+    pub(crate) serves: bool,
 }
 
 /// A request for a virtual device.
@@ -237,6 +272,22 @@ impl Vdev {
                 self.packet_rings(&what, mtu)?;
             }
             "net_af_xdp" => self.set_default("queue_count", u32::from(queues)),
+            "net_memif" if self.arg("zero-copy") == Some("yes") => {
+                return Err(Error::unsupported(
+                    what,
+                    "zero-copy=yes needs all memory in one file that DPDK shares between processes",
+                )
+                .help("leave zero-copy out: we keep memory in no files, so that nothing remains"));
+            }
+            "net_memif" => {
+                self.memif_buffers(&what, mtu)?;
+                self.memif_address();
+            }
+            // As the driver would call it, so that the interface can be watched.
+            "net_tap" if self.arg("iface").is_none() => {
+                let name = self.name.trim_start_matches("net_tap");
+                self.args.push(("iface".to_owned(), Some(format!("dtap{name}"))));
+            }
             _ => {}
         }
         self.mtu = Some(mtu);
@@ -246,6 +297,15 @@ impl Vdev {
     /// The MTU that it was prepared for.
     pub fn mtu(&self) -> Option<u16> {
         self.mtu
+    }
+
+    /// The socket of a `memif`.
+    pub(crate) fn socket(&self) -> Option<Socket<'_>> {
+        (self.driver.name == "net_memif").then(|| Socket {
+            name: self.arg("socket").unwrap_or(MEMIF_SOCKET),
+            is_file: self.arg("socket-abstract") == Some("no"),
+            serves: matches!(self.arg("role"), Some("server" | "master")),
+        })
     }
 
     /// Bytes that a mbuf must offer behind its headroom for this device; zero: no wish.
@@ -315,6 +375,43 @@ impl Vdev {
         Ok(())
     }
 
+    /// Buffers of the shared rings that hold whole frames. What needs several, `memif` (22.11)
+    /// cuts without counting right what is free: when the ring is full but for one buffer it goes
+    /// round it, and the peer reads the same frames again and again.
+    fn memif_buffers(&mut self, what: &str, mtu: u16) -> Result<(), Error> {
+        let needed = u32::from(mtu) + LINK_HEADER;
+        // A number of 16 bits, in which a whole KiB more may not fit.
+        let whole = (needed + 4).next_multiple_of(1024).max(2048);
+        self.set_default("bsize", if whole > u32::from(u16::MAX) { needed } else { whole });
+        let size = self.positive(what, "bsize")?;
+        if size < needed {
+            return Err(Error::configuration(
+                what,
+                format!("bsize={size} is smaller than a frame of {needed} bytes"),
+            )
+            .help("frames in pieces overrun the ring of this driver; leave bsize out"));
+        }
+        Ok(())
+    }
+
+    /// A hardware address made of what tells this end of the link from any other, instead of one
+    /// drawn at each start: a peer that outlives us finds us where we were.
+    fn memif_address(&mut self) {
+        let socket = self.arg("socket").unwrap_or(MEMIF_SOCKET);
+        let parts = [socket, self.arg("id").unwrap_or("0"), self.arg("role").unwrap_or("client")];
+        // FNV-1a: any hash that stays the same from build to build would do.
+        let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        let [_, _, _, a, b, c, d, e] = hash.to_be_bytes();
+        // Locally administered, one station.
+        let mac = format!("02:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}");
+        if self.arg("mac").is_none() {
+            self.args.push(("mac".to_owned(), Some(mac)));
+        }
+    }
+
     fn positive(&self, what: &str, key: &str) -> Result<u32, Error> {
         self.number(key).filter(|&n| n > 0).ok_or_else(|| {
             let value = self.arg(key).unwrap_or_default();
@@ -377,6 +474,50 @@ mod tests {
         let full = prepared(text, 9000).unwrap();
         assert_eq!(full, format!("{text},qpairs=1,blocksz=65536"));
         assert_eq!(prepared("net_null0,copy=1", 9000).unwrap(), "net_null0,copy=1");
+    }
+
+    #[test]
+    fn memif_buffers_hold_whole_frames() {
+        for (mtu, size) in [(68, 2048), (1500, 2048), (2030, 3072), (9000, 9216)] {
+            let text = prepared("net_memif0,role=client,mac=02:0:0:0:0:1", mtu).unwrap();
+            assert_eq!(text, format!("net_memif0,role=client,mac=02:0:0:0:0:1,bsize={size}"));
+        }
+        let v = "net_memif0".parse::<Vdev>().unwrap().prepare(MTU_MAX, 1).unwrap();
+        assert!(v.number("bsize").unwrap() <= u32::from(u16::MAX), "{v}");
+        assert!(prepared("net_memif0,bsize=1518", 1500).is_ok());
+        let e = prepared("net_memif0,bsize=1517", 1500).unwrap_err();
+        assert!(e.why.contains("smaller than a frame of 1518"), "{e}");
+    }
+
+    #[test]
+    fn the_largest_frame_of_xdp_fits_what_the_kernel_leaves() {
+        const KERNEL: u32 = 256;
+        let buffer = XDP_IN_FRONT + XDP_ROOM_MAX;
+        assert!(buffer <= PAGE && (buffer / 64) % 2 == 1);
+        assert_eq!(u32::from(XDP_MTU_MAX) + 14, buffer - XDP_IN_FRONT - KERNEL);
+    }
+
+    #[test]
+    fn zero_copy_is_refused_with_its_reason() {
+        let e = prepared("net_memif0,role=client,zero-copy=yes", 1500).unwrap_err();
+        assert_eq!(e.kind, crate::ErrorKind::Unsupported);
+        assert!(prepared("net_memif0,role=client,zero-copy=no", 1500).is_ok());
+    }
+
+    #[test]
+    fn memif_ends_differ_and_keep_their_address() {
+        let mac = |text: &str| {
+            let vdev = text.parse::<Vdev>().unwrap().prepare(1500, 1).unwrap();
+            vdev.arg("mac").unwrap().to_owned()
+        };
+        let server = mac("net_memif0,role=server,socket=/a");
+        assert_eq!(server, mac("net_memif7,socket=/a,role=server,id=0"));
+        assert!(server.starts_with("02:") && server.len() == 17);
+        for other in
+            ["role=client,socket=/a", "role=server,socket=/b", "role=server,socket=/a,id=1"]
+        {
+            assert_ne!(server, mac(&format!("net_memif0,{other}")));
+        }
     }
 
     #[test]

@@ -371,7 +371,8 @@ fn descriptors(limits: Descriptors, asked: u16, most: u16) -> Option<u16> {
 
 /// Bytes behind the headroom of a payload buffer: a whole frame, and what the device insists on.
 fn room(facts: &DeviceFacts, wanted: &PortConfig) -> Result<u16, Refusal> {
-    let needed = u32::from(wanted.payload_room()).max(facts.rx_room_min);
+    let limit = facts.known.map_or(u32::MAX, |known| known.room_max);
+    let needed = u32::from(wanted.payload_room()).min(limit).max(facts.rx_room_min);
     match u16::try_from(needed) {
         Ok(room) if needed <= ROOM_MAX => Ok(room),
         _ => Err(Refusal::Room { needed }),

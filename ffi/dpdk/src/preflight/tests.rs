@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::host::KernelInterface;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 /// A machine in a directory of its own, removed at the end.
@@ -10,7 +11,8 @@ impl Machine {
     fn new(name: &str) -> Self {
         let root = std::env::temp_dir().join(format!("preflight-{}-{name}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
-        let interface = |name: &str, up| KernelInterface { name: name.into(), up, mtu: 1500 };
+        let interface =
+            |name: &str, up| KernelInterface { name: name.into(), up, mtu: 1500, rx_queues: 0 };
         Self(Host {
             root,
             interfaces: vec![
@@ -177,14 +179,52 @@ fn files_of_memif_and_pcap() {
     let e = one(m.vdev("net_pcap0,rx_pcap=/no.pcap", 1500));
     assert!(e.why.contains("/no.pcap"), "{e}");
     assert_eq!(one(m.vdev("net_memif0,socket=rel.sock", 1500)).kind, ErrorKind::Configuration);
-    assert_eq!(m.vdev("net_memif0,role=server,socket=/m.sock", 1500), []);
-    // A socket of a process that is gone: bound, then closed without removing the file.
+    assert_eq!(m.vdev("net_memif0,role=server,socket=/a", 1500), []);
+    assert!(one(m.vdev("net_memif0,socket=/a", 1500)).why.starts_with("nobody serves"));
+    m.write("proc/thread-self/net/unix", "0: 2 0 10000 5 1 77 /a\n1: 2 0 10000 5 1 78 @/a\n");
+    assert!(one(m.vdev("net_memif0,role=server,socket=/a", 1500)).why.starts_with("another"));
+    assert_eq!(m.vdev("net_memif0,socket=/a", 1500), []);
+    let file = ",socket=/m.sock,socket-abstract=no";
+    let server = format!("net_memif0,role=server{file}");
+    let e = one(m.vdev("net_memif0,role=server,socket=/no/m.sock,socket-abstract=no", 1500));
+    assert_eq!(e.help, ["try: mkdir -p /no"]);
+    assert_eq!(m.vdev(&server, 1500), []);
     let path = m.0.path("m.sock");
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let e = one(m.vdev("net_memif0,role=server,socket=/m.sock", 1500));
+    let listener = UnixListener::bind(&path).unwrap();
+    let e = one(m.vdev(&server, 1500));
     assert_eq!(e.why, "another process serves /m.sock");
-    assert_eq!(m.vdev("net_memif0,role=client,socket=/m.sock", 1500), []);
+    assert_eq!(m.vdev(&format!("net_memif0,role=client{file}"), 1500), []);
+    let clear_all = || {
+        let mut config = EalConfig::software(64);
+        config.vdevs.push(server.parse::<Vdev>().unwrap().prepare(1500, 1).unwrap());
+        clear(&m.0, &config);
+    };
+    clear_all();
+    assert!(path.exists(), "somebody listens");
+    // A process that is gone leaves its socket: bound, then closed without removing the file.
     drop(listener);
-    let e = one(m.vdev("net_memif0,role=server,socket=/m.sock", 1500));
-    assert_eq!(e.help, ["try: rm /m.sock"]);
+    assert_eq!(m.vdev(&server, 1500), []);
+    let e = one(m.vdev(&format!("net_memif0,role=client{file}"), 1500));
+    assert_eq!(e.why, "nobody serves /m.sock");
+    clear_all();
+    assert!(!path.exists());
+    fs::write(&path, "precious").unwrap();
+    assert_eq!(one(m.vdev(&server, 1500)).why, "/m.sock is not a socket");
+    clear_all();
+    assert!(path.exists(), "never what is not a socket");
+}
+
+#[test]
+fn af_xdp_takes_interfaces_whose_frames_all_come_its_way() {
+    let mut m = Machine::new("xdp");
+    m.0.interfaces[1].rx_queues = 2;
+    let e = one(m.vdev("net_af_xdp0,iface=veth0", 1500));
+    assert!(e.why.contains("2 receive queues") && e.help[0].contains("ethtool -L veth0"), "{e}");
+    // Who names the first queue steers for himself; two queues are all there are.
+    assert_eq!(m.vdev("net_af_xdp0,iface=veth0,start_queue=0", 1500), []);
+    assert_eq!(m.vdev("net_af_xdp0,iface=veth0,queue_count=2", 1500), []);
+    assert_eq!(m.vdev("net_af_packet0,iface=veth0", 1500), []);
+    m.0.interfaces[1] = KernelInterface { mtu: 9000, rx_queues: 1, ..m.0.interfaces[1].clone() };
+    let e = one(m.vdev("net_af_xdp0,iface=veth0", 1500));
+    assert!(e.why.contains("MTU of 9000") && e.help[0].contains("mtu 3442"), "{e}");
 }
