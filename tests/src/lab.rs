@@ -1,29 +1,11 @@
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+//! The kernel on one end of a veth pair and a dataplane on the other.
+
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A binary of this workspace, built beside the running test.
-pub fn binary(name: &str) -> PathBuf {
-    let mut path = std::env::current_exe().expect("a running test has a path");
-    path.pop();
-    if path.ends_with("deps") {
-        path.pop();
-    }
-    let path = path.join(name);
-    assert!(path.exists(), "{} is not built: cargo build -p millrace -p tests", path.display());
-    path
-}
-
-/// Whether this process may make namespaces.
-pub fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
-}
+use crate::process::{Dataplane, ask, binary, both, counter, iperf3, must};
 
 /// Two namespaces joined by a veth pair: the kernel on one end, room for a dataplane on the other.
 pub struct Lab {
@@ -45,7 +27,13 @@ impl Lab {
 
     /// A lab whose veth ends leave nothing to hardware.
     pub fn new(mtu: u16) -> Self {
-        let lab = Self::with_offloads(mtu);
+        Self::with_queues(mtu, None)
+    }
+
+    /// The same; `queues` is how many receive and transmit queues the veth ends have (`None`: as many
+    /// as there are CPUs, of which the kernel uses one).
+    pub fn with_queues(mtu: u16, queues: Option<u16>) -> Self {
+        let lab = Self::make(mtu, queues);
         for (namespace, interface) in
             [(&lab.kernel_ns(), &lab.kernel_if), (&lab.our_ns(), &lab.our_if)]
         {
@@ -60,6 +48,10 @@ impl Lab {
 
     /// A lab as the kernel makes it: checksums and segmentation left to hardware that is not there.
     pub fn with_offloads(mtu: u16) -> Self {
+        Self::make(mtu, None)
+    }
+
+    fn make(mtu: u16, queues: Option<u16>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let unique = format!("{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let lab = Self {
@@ -73,20 +65,19 @@ impl Lab {
         let ip = |args: &[&str]| must(Command::new("ip").args(args));
         ip(&["netns", "add", &kernel]);
         ip(&["netns", "add", &ours]);
-        ip(&[
-            "-n",
-            &kernel,
-            "link",
-            "add",
-            &lab.kernel_if,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            &lab.our_if,
-            "netns",
-            &ours,
-        ]);
+        let count = queues.map(|n| n.to_string());
+        let many: Vec<&str> = match &count {
+            Some(n) => vec!["numrxqueues", n, "numtxqueues", n],
+            None => Vec::new(),
+        };
+        must(
+            Command::new("ip")
+                .args(["-n", &kernel, "link", "add", &lab.kernel_if])
+                .args(&many)
+                .args(["type", "veth", "peer", "name", &lab.our_if])
+                .args(&many)
+                .args(["netns", &ours]),
+        );
         lab.sysctl(&ours, &format!("net.ipv6.conf.{}.disable_ipv6=1", lab.our_if));
         ip(&["-n", &kernel, "addr", "add", "10.99.0.1/24", "dev", &lab.kernel_if]);
         ip(&["-n", &kernel, "addr", "add", "fd99::1/64", "dev", &lab.kernel_if, "nodad"]);
@@ -130,6 +121,47 @@ impl Lab {
         command
     }
 
+    /// A command in our namespace.
+    pub fn ours(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.our_ns(), program]);
+        command
+    }
+
+    /// The kernel's interface.
+    pub fn kernel_interface(&self) -> &str {
+        &self.kernel_if
+    }
+
+    /// Our interface.
+    pub fn our_interface(&self) -> &str {
+        &self.our_if
+    }
+
+    /// `ip` in the kernel's namespace; has to succeed.
+    #[track_caller]
+    pub fn kernel_ip(&self, args: &str) {
+        must(Command::new("ip").args(["-n", &self.kernel_ns()]).args(args.split_whitespace()));
+    }
+
+    /// `ip` in our namespace; has to succeed.
+    #[track_caller]
+    pub fn our_ip(&self, args: &str) {
+        must(Command::new("ip").args(["-n", &self.our_ns()]).args(args.split_whitespace()));
+    }
+
+    /// Ping `address` from the kernel with `size` bytes of data: every answer has to come.
+    #[track_caller]
+    pub fn ping(&self, address: &str, size: u16) {
+        let output = self
+            .kernel("ping")
+            .args(["-c", "3", "-i", "0.02", "-W", "2", "-s", &size.to_string(), address])
+            .output()
+            .expect("ping starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(" 0% packet loss"), "{address} {size}: {text}");
+    }
+
     /// Our own peer program in the kernel's namespace: it speaks to the dataplane over kernel sockets.
     pub fn peer(&self, args: &[&str]) -> Output {
         let program = binary("millrace-test-peer");
@@ -145,9 +177,8 @@ impl Lab {
     /// `millrace COMMAND` with the flags of our port, in our namespace.
     pub fn millrace(&self, command: &str) -> Command {
         let program = binary("millrace");
-        let mut c = Command::new("ip");
-        c.args(["netns", "exec", &self.our_ns()]);
-        c.arg(program).arg(command);
+        let mut c = self.ours(&program.to_string_lossy());
+        c.arg(command);
         c.arg("--vdev").arg(format!("net_af_packet0,iface={}", self.our_if));
         c.args(["--address", "10.99.0.2/24", "--address", "fd99::2/64"]);
         c.args(["--mtu", &self.mtu.to_string(), "--instance", &self.name]);
@@ -170,19 +201,34 @@ impl Lab {
 
     /// Start an echo server on port 7 from a configuration file and wait until it runs.
     pub fn echo(&self) -> Dataplane {
+        self.run(&format!("{}[[app]]\nkind = \"echo\"\n", self.port("net_af_packet0", "")))
+    }
+
+    /// The section of a configuration file for our port, with more keys behind it.
+    pub fn port(&self, device: &str, more: &str) -> String {
+        format!(
+            "[[port]]\nvdev = \"{device},iface={}\"\n\
+             addresses = [\"10.99.0.2/24\", \"fd99::2/64\"]\nmtu = {}\n{more}\n",
+            self.our_if, self.mtu
+        )
+    }
+
+    /// `millrace run` in our namespace with this configuration file, in which the name of the
+    /// instance is set to ours.
+    pub fn start(&self, text: &str) -> Dataplane {
         let file = std::env::temp_dir().join(format!("{}.toml", self.name));
-        let text = format!(
-            "instance = \"{}\"\n\n[[port]]\nvdev = \"net_af_packet0,iface={}\"\n\
-             addresses = [\"10.99.0.2/24\", \"fd99::2/64\"]\nmtu = {}\n\n\
-             [[app]]\nkind = \"echo\"\nport = 7\n",
-            self.name, self.our_if, self.mtu
-        );
-        std::fs::write(&file, text).expect("the temporary directory is writable");
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.our_ns()]);
-        command.arg(binary("millrace")).args(["run", "--config"]).arg(&file);
-        let dataplane = Dataplane::start(command);
-        dataplane.wait_for("running");
+        std::fs::write(&file, format!("instance = \"{}\"\n{text}", self.name))
+            .expect("the temporary directory is writable");
+        let mut command = self.ours(&binary("millrace").to_string_lossy());
+        command.args(["run", "--config"]).arg(&file);
+        Dataplane::start(command)
+    }
+
+    /// The same, and wait until it runs.
+    #[track_caller]
+    pub fn run(&self, text: &str) -> Dataplane {
+        let dataplane = self.start(text);
+        dataplane.wait_for("is running");
         dataplane
     }
 
@@ -195,36 +241,22 @@ impl Lab {
         server
     }
 
-    /// The kernel's iperf3 as a client; its JSON document. The congestion control is named because
-    /// the machine's default may pace itself.
+    /// The kernel's iperf3 as a client; its JSON document.
+    #[track_caller]
     pub fn kernel_iperf(&self, args: &[&str]) -> Value {
-        let output = self
-            .kernel("iperf3")
-            .args(["-J", "-C", "cubic"])
-            .args(args)
-            .output()
-            .expect("ip netns exec starts");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "iperf3 {args:?}: {}", both(&output));
-        serde_json::from_str(&text).expect("iperf3 -J prints JSON")
+        iperf3(self.kernel("iperf3"), args)
     }
 
     /// A query to the running instance, as JSON.
+    #[track_caller]
     pub fn ask(&self, args: &[&str]) -> Value {
-        let output = Command::new(binary("millrace"))
-            .args(args)
-            .args(["--instance", &self.name, "--json"])
-            .output()
-            .expect("millrace starts");
-        assert!(output.status.success(), "millrace {args:?}: {}", both(&output));
-        serde_json::from_slice(&output.stdout).expect("--json prints JSON")
+        ask(&self.name, args)
     }
 
-    /// All counters of the running instance.
+    /// A counter of the running instance.
+    #[track_caller]
     pub fn counter(&self, name: &str) -> u64 {
-        self.ask(&["nstat", "--zeros"])["millrace"][name]
-            .as_u64()
-            .unwrap_or_else(|| panic!("there is a counter {name}"))
+        counter(&self.name, name)
     }
 }
 
@@ -242,114 +274,4 @@ impl Drop for Lab {
         // What was killed could not remove its control socket.
         let _ = std::fs::remove_file(format!("/run/millrace/{}.sock", self.name));
     }
-}
-
-/// A running process with its output in a file, ended when dropped.
-pub struct Dataplane {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Dataplane {
-    /// Start `command` (whose program may be `ip netns exec`, which becomes the program).
-    pub fn start(mut command: Command) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let log = std::env::temp_dir().join(format!(
-            "mrt{}-{}.log",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        ));
-        let file = std::fs::File::create(&log).expect("the temporary directory is writable");
-        let twin = file.try_clone().expect("a file can be cloned");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(file)
-            .stderr(twin)
-            .spawn()
-            .expect("the program starts");
-        Self { child, log }
-    }
-
-    /// What it has printed so far.
-    pub fn output(&self) -> String {
-        read(&self.log)
-    }
-
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Wait until it has printed `text`.
-    #[track_caller]
-    pub fn wait_for(&self, text: &str) {
-        let begun = Instant::now();
-        while !self.output().contains(text) {
-            assert!(
-                begun.elapsed() < Duration::from_secs(20),
-                "no \"{text}\" within 20 s:\n{}",
-                self.output()
-            );
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Send it a signal by name.
-    pub fn signal(&self, name: &str) {
-        must(Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]));
-    }
-
-    /// Wait for its end; its exit status (`None`: ended by a signal).
-    #[track_caller]
-    pub fn wait(mut self, limit: Duration) -> Option<i32> {
-        let begun = Instant::now();
-        loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return status.code();
-            }
-            assert!(begun.elapsed() < limit, "still running:\n{}", self.output());
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Resident memory in KiB.
-    pub fn resident_kib(&self) -> u64 {
-        let status = read(Path::new(&format!("/proc/{}/status", self.child.id())));
-        let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap_or_default();
-        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
-    }
-}
-
-impl Drop for Dataplane {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("--- output of the process:\n{}", self.output());
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.log);
-    }
-}
-
-fn read(path: &Path) -> String {
-    let mut text = Vec::new();
-    if let Ok(mut file) = std::fs::File::open(path) {
-        let _ = file.read_to_end(&mut text);
-    }
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-fn both(output: &Output) -> String {
-    format!(
-        "{}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
-}
-
-#[track_caller]
-fn must(command: &mut Command) {
-    let output = command.output().expect("the program starts");
-    assert!(output.status.success(), "{command:?}: {}", both(&output));
 }

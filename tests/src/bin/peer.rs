@@ -2,7 +2,7 @@
 //!
 //! `echo ADDR:PORT BYTES [STREAMS]` sends a pattern, reads it back and compares; `churn ADDR:PORT COUNT`
 //! opens, uses and closes connections one after another, in all close orders; `scan ADDR FROM TO` knocks
-//! at ports; `hold ADDR:PORT` connects and waits to be killed; `half ADDR:PORT BYTES` closes its
+//! at ports; `hold ADDR:PORT [COUNT]` connects and waits to be killed; `half ADDR:PORT BYTES` closes its
 //! sending side before it reads; `serve-echo ADDR:PORT` echoes until it is killed; `sizes ADDR:PORT BYTES
 //! TIMES` sends blocks and expects as many bytes back for each, whatever is in them.
 
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
         ["echo", at, bytes, streams] => echo(at, bytes, streams),
         ["churn", at, count] => churn(at, count),
         ["scan", ip, from, to] => scan(ip, from, to),
-        ["hold", at] => hold(at),
+        ["hold", at] => hold(at, "1"),
+        ["hold", at, count] => hold(at, count),
         ["half", at, bytes] => half(at, bytes),
         ["serve-echo", at] => serve_echo(at),
         ["sizes", at, bytes, times] => sizes(at, bytes, times),
@@ -216,9 +217,14 @@ fn scan(ip: &str, from: &str, to: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn hold(at: &str) -> io::Result<()> {
-    let mut socket = connect(at)?;
-    socket.write_all(b"x")?;
+fn hold(at: &str, count: &str) -> io::Result<()> {
+    let mut held = Vec::new();
+    for _ in 0..number(count)? {
+        let mut socket = connect(at)?;
+        socket.write_all(b"x")?;
+        socket.read_exact(&mut [0u8; 1])?;
+        held.push(socket);
+    }
     println!("connected");
     loop {
         thread::sleep(Duration::from_secs(1));
