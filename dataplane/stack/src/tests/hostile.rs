@@ -190,7 +190,7 @@ fn h73_a_repeated_syn_gets_the_same_answer() {
 
 #[test]
 fn h75_a_reset_frees_the_slot_at_once() {
-    let script = |io: &mut dyn crate::Io, e: &AppEvent| {
+    let script = |io: &mut dyn Io, e: &AppEvent| {
         if matches!(e, AppEvent::Start) {
             io.listen(None, 80, 1, &ConnOptions::default()).unwrap();
         }
@@ -211,7 +211,7 @@ fn h75_a_reset_frees_the_slot_at_once() {
 #[test]
 fn h76_a_full_accept_queue_keeps_the_handshake() {
     // Final acknowledgements of more connections than the backlog come in one burst.
-    let script = |io: &mut dyn crate::Io, e: &AppEvent| {
+    let script = |io: &mut dyn Io, e: &AppEvent| {
         if matches!(e, AppEvent::Start) {
             io.listen(None, 80, 4, &ConnOptions::default()).unwrap();
         }
@@ -251,7 +251,7 @@ fn h77_data_complete_the_handshake() {
 }
 
 fn client(port: u16) -> Host {
-    let script = move |io: &mut dyn crate::Io, e: &AppEvent| {
+    let script = move |io: &mut dyn Io, e: &AppEvent| {
         if matches!(e, AppEvent::Start) {
             io.connect(SocketAddr::from((PEER_IP, port)), Some(4000), &ConnOptions::default())
                 .unwrap();
@@ -318,7 +318,7 @@ fn a_syn_that_nobody_answers_times_out() {
 
 #[test]
 fn an_unresolved_neighbour_holds_the_syn_back_and_loses_it_in_the_end() {
-    let script = |io: &mut dyn crate::Io, e: &AppEvent| {
+    let script = |io: &mut dyn Io, e: &AppEvent| {
         if matches!(e, AppEvent::Start) {
             let remote = SocketAddr::from(([10, 0, 0, 77], 9));
             io.connect(remote, None, &ConnOptions::default()).unwrap();
@@ -690,7 +690,7 @@ fn of_a_run_in_order_what_fits_is_taken_and_acknowledged_at_once() {
 
 #[test]
 fn a_syn_for_a_full_listener_leaves_the_record_in_time_wait() {
-    let script = |io: &mut dyn crate::Io, e: &AppEvent| match e {
+    let script = |io: &mut dyn Io, e: &AppEvent| match e {
         AppEvent::Start => {
             io.listen(None, 80, 1, &ConnOptions::default()).unwrap();
         }
@@ -809,7 +809,7 @@ fn what_arrives_before_the_first_turn_finds_the_application_listening() {
     let config = stack_config(1, 1500);
     let random = SeededRandom::new(7);
     let mut stack =
-        Stack::new(config, Arc::new(StackParams::default()), device, random, Box::new(app));
+        Stack::new(config, Arc::new(StackParams::default()), vec![device], random, Box::new(app));
     stack.turn(Instant::from_millis(1000), &mut core::iter::empty(), &mut |_| Ok(()));
     let device = stack.device_mut();
     let sent: Vec<_> = core::iter::from_fn(|| device.take_sent().map(|f| f.to_vec())).collect();
