@@ -35,6 +35,7 @@ fn none_is_forgotten() {
         "null.toml",
         "pcap.toml",
         "tap.toml",
+        "two-ports.toml",
     ];
     for entry in std::fs::read_dir(folder()).expect("the folder is there").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -85,8 +86,31 @@ fn between_two_processes() {
     let server = scratch.run("server", &text);
     server.wait_for("Server listening");
     let mut client = scratch.millrace("iperf", "client");
-    client.args(["-c", "10.1.0.1", "--address", "10.1.0.2/24"]);
+    client.args(["-c", "10.1.0.1"]);
     client.args(["--vdev", &format!("net_memif0,role=client,id=0,socket={socket}")]);
+    client.args(["--address", "10.1.0.2/24"]);
+    moved(&iperf_json(client, &["-n", "10M"]));
+}
+
+#[test]
+fn on_two_links_of_different_kinds() {
+    needs_root!();
+    let lab = Lab::with_queues(1500, Some(1));
+    let kernel = lab.kernel_interface();
+    lab.kernel_ip(&format!("addr add 10.0.0.1/24 dev {kernel}"));
+    let scratch = Scratch::new();
+    let socket = scratch.path("memif.sock");
+    let interface = format!("iface={}", lab.our_interface());
+    let replace = [("iface=veth0", interface.as_str()), ("/run/millrace/memif.sock", &socket)];
+    let server = lab.run(&sample("two-ports.toml", &replace));
+    server.wait_for("Server listening");
+    moved(&lab.kernel_iperf(&["-c", "10.0.0.2", "-n", "10M"]));
+    // The name of the socket is abstract: both ends have to be in one network namespace.
+    let mut client = lab.ours(binary("millrace").to_str().expect("a path of this workspace"));
+    client.args(["iperf", "--instance", &scratch.instance("client")]);
+    client.args(["-c", "10.1.0.1"]);
+    client.args(["--vdev", &format!("net_memif0,role=client,id=0,socket={socket}")]);
+    client.args(["--address", "10.1.0.2/24"]);
     moved(&iperf_json(client, &["-n", "10M"]));
 }
 

@@ -178,10 +178,7 @@ impl Pools {
         layout: Layout,
     ) -> Result<Self, Error> {
         let pool = |count, room| Mempool::new(eal, count, room, socket, layout).map(Arc::new);
-        Ok(Self {
-            payload: pool(buffers, room)?,
-            headers: pool(header_buffers, HEADER_ROOM)?,
-        })
+        Ok(Self { payload: pool(buffers, room)?, headers: pool(header_buffers, HEADER_ROOM)? })
     }
 
     /// Bytes behind the headroom of a payload buffer.
