@@ -1053,7 +1053,7 @@ fn h44_icmp_errors_by_version_state_and_code() {
         }
     };
     let connecting = |v6: bool| {
-        let script = move |io: &mut dyn crate::Io, e: &AppEvent| {
+        let script = move |io: &mut dyn Io, e: &AppEvent| {
             if matches!(e, AppEvent::Start) {
                 io.listen(None, 80, 16, &ConnOptions::default()).unwrap();
             }
