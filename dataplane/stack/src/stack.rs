@@ -30,8 +30,6 @@ const REKEY_PER_TURN: usize = 8;
 pub struct Stack<D: Device> {
     core: Core<D>,
     app: Box<dyn App>,
-    /// There was no turn yet.
-    fresh: bool,
     _stays_here: PhantomData<Rc<()>>,
 }
 
@@ -50,7 +48,7 @@ impl<D: Device> Stack<D> {
     ) -> Self {
         let mut core = Core::new(config, params, devices, random);
         core.app_queue.push_back(AppEvent::Start);
-        Self { core, app, fresh: true, _stays_here: PhantomData }
+        Self { core, app, _stays_here: PhantomData }
     }
 
     /// One trip round the loop, to completion: receive burst, input, commands, deadlines,
@@ -68,12 +66,13 @@ impl<D: Device> Stack<D> {
         // Until then, only a frame or a command can bring anything about.
         let quiet = self.core.quiet_until.is_some_and(|until| now < until);
         let mut begun = !quiet;
+        let first = self.core.fresh;
         if begun {
             self.core.begin_turn();
         }
         let mut work = 0;
         // What has arrived before the first turn is not to find ports closed that are about to open.
-        if core::mem::take(&mut self.fresh) {
+        if first {
             work += self.deliver();
         }
         work += self.receive(&mut begun);
