@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod drill;
 mod events;
 pub mod host;
 pub mod integrity;
