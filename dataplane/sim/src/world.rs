@@ -281,6 +281,19 @@ impl World {
         self.events.push(time, Event::Wake { host });
     }
 
+    /// Something that the application of a host does of its own accord, now: see
+    /// [`stack::Stack::with_app`].
+    pub fn with_app<R>(
+        &mut self,
+        host: HostId,
+        call: impl FnOnce(&mut dyn App, &mut dyn stack::Io) -> R,
+    ) -> R {
+        let now = self.now;
+        let host = &mut self.hosts[host.0];
+        host.runnable = true;
+        host.stack_mut().with_app(now, call)
+    }
+
     /// Say something to a stack at the beginning of its next turn, now.
     pub fn command(&mut self, host: HostId, command: Command) {
         self.hosts[host.0].command(command);

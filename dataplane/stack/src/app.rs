@@ -12,6 +12,8 @@ use core::net::{IpAddr, SocketAddr};
 use base::{ConnId, Instant, ListenerId, WorkerId};
 use tcp::{CloseReason, ConnOptions, SendError, TcpInfo};
 
+use crate::StackParams;
+
 /// Something small and owned that crosses cores.
 pub type Message = Box<dyn Any + Send>;
 
@@ -49,8 +51,9 @@ pub enum AppEvent {
         /// The connection.
         conn: ConnId,
     },
-    /// The connection is gone, and its id with it. Comes exactly once for each connection that was
-    /// accepted or asked for, also when connecting failed and also after [`Io::abort`].
+    /// The connection is gone, and its id with it: for the last time it can be asked, and what it has
+    /// received can be taken, while this event is handled. Comes exactly once for each connection that
+    /// was accepted or asked for, also when connecting failed and also after [`Io::abort`].
     Closed {
         /// The connection.
         conn: ConnId,
@@ -74,8 +77,8 @@ pub enum AppEvent {
     Stop,
 }
 
-/// An application.
-pub trait App {
+/// An application. (`Any`: whoever has made it can find it again, see [`crate::Stack::with_app`].)
+pub trait App: Any {
     /// Something happened.
     fn on_event(&mut self, io: &mut dyn Io, event: AppEvent);
 }
@@ -127,11 +130,17 @@ pub trait Io {
     /// How many workers there are.
     fn workers(&self) -> u16;
 
+    /// The parameters in force for what begins now.
+    fn params(&self) -> &StackParams;
+
+    /// Whether this is one of our addresses.
+    fn is_local(&self, addr: IpAddr) -> bool;
+
     /// A random number.
     fn random(&mut self) -> u64;
 
-    /// Listen on `port`, at one of our addresses or at all of both families (`None`). The backlog
-    /// bounds half-open and not yet reported connections each.
+    /// Listen on `port`, at one of our addresses, at all of one family (its unspecified address) or at
+    /// all of both (`None`). The backlog bounds half-open and not yet accepted connections each.
     fn listen(
         &mut self,
         addr: Option<IpAddr>,
@@ -145,6 +154,10 @@ pub trait Io {
 
     /// Change what connections accepted from now on inherit.
     fn set_listener_options(&mut self, listener: ListenerId, options: &ConnOptions);
+
+    /// How many connections of a listener the application has been told of and keeps waiting (`accept`
+    /// not yet called): they count against its backlog.
+    fn set_waiting(&mut self, listener: ListenerId, waiting: u32);
 
     /// Open a connection, from `local_port` or a free one. The route decides on the port of the
     /// instance that it uses; a scope (of a link-local address, above all) names one, counted from 1.
@@ -163,6 +176,13 @@ pub trait Io {
 
     /// Bytes that [`Io::send`] would take now, if not more: it may fill what a buffer has left.
     fn send_room(&self, conn: ConnId) -> usize;
+
+    /// Whether there is room worth waking a writer for: a third of the send buffer, and little enough
+    /// unsent (`tcp_notsent_lowat`). What a poll shows.
+    fn is_writable(&self, conn: ConnId) -> bool;
+
+    /// A poll has found that there is none: a [`AppEvent::Writable`] follows once there is.
+    fn want_writable(&mut self, conn: ConnId);
 
     /// Send from `data`; returns how many bytes were taken (copied). Less than all: a
     /// [`AppEvent::Writable`] follows. `more`: further bytes follow in this call of the

@@ -11,7 +11,7 @@ use crate::demux::Kind;
 use crate::inner::{APP_QUEUE, Core, Stopping};
 use crate::route::AddressClass;
 use crate::storage::{AppendPlace, Shortage};
-use crate::{AppEvent, ConnectError, Io, ListenError, Message, Outgoing, Recv};
+use crate::{AppEvent, ConnectError, Io, ListenError, Message, Outgoing, Recv, StackParams};
 
 /// Bytes under way up to which a connection counts as one that sends little.
 const SMALL_SENDER: u32 = 16_384;
@@ -31,6 +31,14 @@ impl<D: Device> Io for Core<D> {
         self.config.workers
     }
 
+    fn params(&self) -> &StackParams {
+        self.env.params()
+    }
+
+    fn is_local(&self, addr: IpAddr) -> bool {
+        self.routes.is_local(addr)
+    }
+
     fn random(&mut self) -> u64 {
         self.env.random.next_u64()
     }
@@ -42,8 +50,7 @@ impl<D: Device> Io for Core<D> {
         backlog: u32,
         options: &ConnOptions,
     ) -> Result<ListenerId, ListenError> {
-        let addr = addr.filter(|a| !a.is_unspecified());
-        if addr.is_some_and(|a| !self.is_local(a)) {
+        if addr.is_some_and(|a| !a.is_unspecified() && !self.is_local(a)) {
             return Err(ListenError::NotOurs);
         }
         let backlog = backlog.min(self.env.params().somaxconn);
@@ -71,6 +78,12 @@ impl<D: Device> Io for Core<D> {
     fn set_listener_options(&mut self, listener: ListenerId, options: &ConnOptions) {
         if let Some(listening) = self.listeners.get_mut(listener) {
             listening.listener.options = *options;
+        }
+    }
+
+    fn set_waiting(&mut self, listener: ListenerId, waiting: u32) {
+        if let Some(listening) = self.listeners.get_mut(listener) {
+            listening.listener.waiting = waiting;
         }
     }
 
@@ -130,6 +143,24 @@ impl<D: Device> Io for Core<D> {
                 room.min(bytes) as usize
             }
             _ => 0,
+        }
+    }
+
+    fn is_writable(&self, conn: ConnId) -> bool {
+        let Some(conn) = self.conns.get(conn) else { return false };
+        match &conn.phase {
+            Phase::Open(connection) => {
+                self.env.view(conn.params, |cx| connection.is_writable(cx.params))
+            }
+            _ => false,
+        }
+    }
+
+    fn want_writable(&mut self, conn: ConnId) {
+        if let Some(conn) = self.conns.get_mut(conn)
+            && let Phase::Open(connection) = &mut conn.phase
+        {
+            connection.want_writable();
         }
     }
 

@@ -10,10 +10,17 @@ use crate::ListenError;
 
 /// A listener and where it listens.
 pub(crate) struct Listening {
-    /// One address of ours, or all (`None`).
+    /// One address of ours, all of one family (the unspecified one), or all (`None`).
     pub(crate) addr: Option<IpAddr>,
     pub(crate) port: u16,
     pub(crate) listener: Listener,
+}
+
+/// Whether a segment could be for both.
+fn overlap(a: Option<IpAddr>, b: Option<IpAddr>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return true };
+    let one_is_any = a.is_unspecified() || b.is_unspecified();
+    a == b || (one_is_any && a.is_ipv4() == b.is_ipv4())
 }
 
 /// The table, with an index sorted by port.
@@ -38,7 +45,7 @@ impl Listeners {
         backlog: u32,
         options: &ConnOptions,
     ) -> Result<ListenerId, ListenError> {
-        let overlaps = |l: &Listening| addr.is_none() || l.addr.is_none() || l.addr == addr;
+        let overlaps = |l: &Listening| overlap(l.addr, addr);
         if self.on_port(port).filter_map(|id| self.get(id)).any(overlaps) {
             return Err(ListenError::InUse);
         }
@@ -80,6 +87,9 @@ impl Listeners {
         for id in self.on_port(port) {
             match self.get(id)?.addr {
                 Some(own) if own == addr => return Some(id),
+                Some(own) if own.is_unspecified() && own.is_ipv4() == addr.is_ipv4() => {
+                    any = Some(id);
+                }
                 None => any = Some(id),
                 Some(_) => {}
             }
@@ -134,5 +144,23 @@ mod tests {
         assert!(l.close(a) && !l.close(a));
         assert_eq!(l.find(ip(1), 80), None);
         assert_eq!(l.open(None, 82, 1, &options), Ok(a));
+    }
+
+    #[test]
+    fn all_of_one_family_leaves_the_other_free() {
+        let mut l = Listeners::new(8);
+        let options = ConnOptions::default();
+        let any4 = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let any6 = IpAddr::from(core::net::Ipv6Addr::UNSPECIFIED);
+        let v4 = l.open(Some(any4), 80, 1, &options).unwrap();
+        let v6 = l.open(Some(any6), 80, 1, &options).unwrap();
+        for addr in [None, Some(any4), Some(any6), Some(ip(1))] {
+            assert_eq!(l.open(addr, 80, 1, &options), Err(ListenError::InUse), "{addr:?}");
+        }
+        assert_eq!(l.find(ip(1), 80), Some(v4));
+        assert_eq!(l.find("fd00::1".parse().unwrap(), 80), Some(v6));
+        let both = l.open(None, 81, 1, &options).unwrap();
+        assert_eq!(l.open(Some(any6), 81, 1, &options), Err(ListenError::InUse));
+        assert_eq!(l.find(ip(1), 81), Some(both));
     }
 }

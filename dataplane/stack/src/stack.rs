@@ -209,10 +209,11 @@ impl<D: Device> Stack<D> {
             }
         }
         let told = !self.core.conns.get(id).is_some_and(|conn| conn.untold);
-        self.core.remove_conn(slot);
         if told {
+            // Whatever it says to the connection comes too late, but it may look and read.
             self.app.on_event(&mut self.core, AppEvent::Closed { conn: id, reason });
         }
+        self.core.remove_conn(slot);
         u32::from(told)
     }
 
@@ -247,6 +248,19 @@ impl<D: Device> Stack<D> {
         // Whatever it causes is to be found.
         self.core.quiet_until = None;
         &mut self.core
+    }
+
+    /// Something that the application does of its own accord between two turns, at `now`: a system call,
+    /// say. What it causes leaves in the next turn, which is due at once. The application is found
+    /// again as what it is by `(app as &mut dyn Any).downcast_mut()`.
+    pub fn with_app<R>(
+        &mut self,
+        now: Instant,
+        call: impl FnOnce(&mut dyn App, &mut dyn Io) -> R,
+    ) -> R {
+        self.core.env.now = self.core.env.now.max(now);
+        self.core.quiet_until = None;
+        call(&mut *self.app, &mut self.core)
     }
 
     /// Protocol counters.

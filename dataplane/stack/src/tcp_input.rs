@@ -75,8 +75,7 @@ impl<D: Device> Core<D> {
             Phase::Drained(_) => Err(DropReason::TcpNoSocket),
             Phase::Handshake(handshake) => {
                 let listener = conn.listener.and_then(|id| self.listeners.get(id));
-                let accept_room =
-                    listener.is_none_or(|l| l.listener.accept_queue < l.listener.backlog);
+                let accept_room = listener.is_none_or(|l| l.listener.has_accept_room());
                 let mut cx = self.env.cx(conn.params);
                 let result = handshake.on_segment(&mut cx, &input.seg, accept_room);
                 let outcome = match result {

@@ -27,6 +27,8 @@ pub struct Listener {
     pub syn_queue: u32,
     /// Established connections that the application has not been told of yet.
     pub accept_queue: u32,
+    /// Those that it has been told of, and has not accepted.
+    pub waiting: u32,
 }
 
 /// What the checks decide.
@@ -40,7 +42,7 @@ enum Verdict {
 impl Listener {
     /// A listener with room for `backlog` connections in each queue; at least one.
     pub fn new(backlog: u32, options: ConnOptions) -> Self {
-        Self { options, backlog: backlog.max(1), syn_queue: 0, accept_queue: 0 }
+        Self { options, backlog: backlog.max(1), syn_queue: 0, accept_queue: 0, waiting: 0 }
     }
 
     /// A segment for this listener that belongs to no connection, RFC 9293 section 3.10.7.2.
@@ -83,13 +85,18 @@ impl Listener {
         }
     }
 
+    /// Whether another established connection can wait for the application.
+    pub fn has_accept_room(&self) -> bool {
+        self.accept_queue.saturating_add(self.waiting) < self.backlog
+    }
+
     /// Whether both queues have room for what a SYN begins.
     ///
     /// # Errors
     ///
     /// Why not; the SYN is counted as dropped.
     pub fn has_place(&self, counters: &mut TcpCounters) -> Result<(), DropReason> {
-        if self.accept_queue >= self.backlog {
+        if !self.has_accept_room() {
             counters.listen_overflows += 1;
             counters.listen_drops += 1;
             return Err(DropReason::ListenOverflow);

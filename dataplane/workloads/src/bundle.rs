@@ -6,7 +6,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{ConnId, Instant, ListenerId, WorkerId};
-use stack::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv};
+use stack::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv, StackParams};
 use tcp::{ConnOptions, SendError, TcpInfo};
 
 /// Applications that a bundle can hold: their number is the top byte of a timer's token.
@@ -139,6 +139,14 @@ impl Io for Scoped<'_> {
         self.io.workers()
     }
 
+    fn params(&self) -> &StackParams {
+        self.io.params()
+    }
+
+    fn is_local(&self, addr: IpAddr) -> bool {
+        self.io.is_local(addr)
+    }
+
     fn random(&mut self) -> u64 {
         self.io.random()
     }
@@ -163,6 +171,10 @@ impl Io for Scoped<'_> {
         self.io.set_listener_options(listener, options);
     }
 
+    fn set_waiting(&mut self, listener: ListenerId, waiting: u32) {
+        self.io.set_waiting(listener, waiting);
+    }
+
     fn connect(
         &mut self,
         remote: SocketAddr,
@@ -184,6 +196,14 @@ impl Io for Scoped<'_> {
 
     fn send_room(&self, conn: ConnId) -> usize {
         self.io.send_room(conn)
+    }
+
+    fn is_writable(&self, conn: ConnId) -> bool {
+        self.io.is_writable(conn)
+    }
+
+    fn want_writable(&mut self, conn: ConnId) {
+        self.io.want_writable(conn);
     }
 
     fn send(&mut self, conn: ConnId, data: &[u8], more: bool) -> Result<usize, SendError> {

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use base::{ConnId, Instant, ListenerId, Random, SeededRandom, WorkerId};
-use stack::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv};
+use stack::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv, StackParams};
 use tcp::{CloseReason, ConnOptions, SendError, State, TcpInfo};
 
 /// A run with more steps than this is a livelock.
@@ -89,6 +89,7 @@ pub struct Net {
     serial: u64,
     random: SeededRandom,
     next_port: u16,
+    params: StackParams,
     steps: u64,
 }
 
@@ -103,6 +104,7 @@ impl Net {
             serial: 0,
             random: SeededRandom::new(7),
             next_port: 40_000,
+            params: StackParams::default(),
             steps: 0,
         }
     }
@@ -377,6 +379,14 @@ impl Io for FakeIo<'_> {
         1
     }
 
+    fn params(&self) -> &StackParams {
+        &self.net.params
+    }
+
+    fn is_local(&self, addr: IpAddr) -> bool {
+        Net::addr(self.host) == addr
+    }
+
     fn random(&mut self) -> u64 {
         self.net.random.next_u64()
     }
@@ -408,6 +418,8 @@ impl Io for FakeIo<'_> {
             *old = *options;
         }
     }
+
+    fn set_waiting(&mut self, _listener: ListenerId, _waiting: u32) {}
 
     fn connect(
         &mut self,
@@ -456,6 +468,16 @@ impl Io for FakeIo<'_> {
     fn send_room(&self, conn: ConnId) -> usize {
         let Some(end) = self.net.end_of(self.host, conn) else { return 0 };
         self.net.link.buffer.saturating_sub(self.net.ends[end].outstanding)
+    }
+
+    fn is_writable(&self, conn: ConnId) -> bool {
+        self.send_room(conn) > self.net.link.buffer / 3
+    }
+
+    fn want_writable(&mut self, conn: ConnId) {
+        if let Some(end) = self.net.end_of(self.host, conn) {
+            self.net.ends[end].blocked = true;
+        }
     }
 
     fn send(&mut self, conn: ConnId, data: &[u8], _more: bool) -> Result<usize, SendError> {

@@ -28,7 +28,7 @@ pub(super) const PEER_IP6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2)
 /// An application that is a closure.
 pub(super) struct FnApp<F>(pub F);
 
-impl<F: FnMut(&mut dyn Io, AppEvent)> App for FnApp<F> {
+impl<F: FnMut(&mut dyn Io, AppEvent) + 'static> App for FnApp<F> {
     fn on_event(&mut self, io: &mut dyn Io, event: AppEvent) {
         (self.0)(io, event);
     }

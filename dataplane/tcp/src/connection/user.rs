@@ -30,21 +30,28 @@ impl Connection {
             && !self.hot.flags.has(Flags::FIN_QUEUED)
     }
 
+    /// Whether a writer should be woken: a third of the buffer is free, so that a few large writes come
+    /// instead of many small ones, and what is unsent is below half of `tcp_notsent_lowat`.
+    pub fn is_writable(&self, params: &TcpParams) -> bool {
+        let used = self.hot.write_seq.bytes_since(self.hot.snd_una);
+        let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
+        let free = self.warm.sndbuf.saturating_sub(used);
+        self.may_send()
+            && free >= self.warm.sndbuf / 3
+            && unsent.saturating_mul(2) < params.notsent_lowat
+    }
+
     /// The application wanted more room than there was: [`crate::Event::Writable`] is owed.
     pub fn want_writable(&mut self) {
         self.hot.flags.set(Flags::WANT_WRITABLE);
     }
 
-    /// A third of the buffer must be free before the application is woken: a few large writes cost
-    /// less than many small ones.
+    /// The application is woken as soon as it is worth it.
     pub(super) fn settle_writable(&mut self, params: &TcpParams) {
-        if !self.hot.flags.has(Flags::WANT_WRITABLE) || !self.may_send() {
+        if !self.hot.flags.has(Flags::WANT_WRITABLE) {
             return;
         }
-        let used = self.hot.write_seq.bytes_since(self.hot.snd_una);
-        let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
-        let free = self.warm.sndbuf.saturating_sub(used);
-        if free >= self.warm.sndbuf / 3 && unsent < params.notsent_lowat {
+        if self.is_writable(params) {
             self.hot.flags.clear(Flags::WANT_WRITABLE);
             self.hot.flags.set(Flags::EV_WRITABLE);
         }
