@@ -1,9 +1,10 @@
 //! What the stack knows of a connection besides the engine's state.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use base::{Instant, ListenerId, PortId};
-use tcp::{CloseReason, Connection, Handshake, SeqNum, State};
+use tcp::{CloseReason, Connection, Event, Handshake, SeqNum, State};
 use wire::{FlowKey, Mac};
 
 use crate::env::ParamsIndex;
@@ -72,6 +73,8 @@ pub(crate) struct Conn {
     pub(crate) untold: bool,
     /// The application has tried to send before the connection stood.
     pub(crate) wants_room: bool,
+    /// The wheel may not know its deadline yet; see [`Unfiled`].
+    pub(crate) unfiled: bool,
     /// When the SYN arrived.
     pub(crate) syn_arrival: Instant,
     /// Sequence number after the last byte ever sent; while opening, that of the SYN.
@@ -149,6 +152,7 @@ impl Conn {
             peer_closed: false,
             untold: false,
             wants_room: false,
+            unfiled: false,
             syn_arrival,
             snd_max: iss,
             mac: None,
@@ -169,11 +173,70 @@ impl Conn {
         }
     }
 
+    /// Take over the engine's events. Whether the connection may have something to send.
+    pub(crate) fn take_events(&mut self) -> bool {
+        let connection = match &mut self.phase {
+            Phase::Open(connection) => connection,
+            Phase::Handshake(_) => return true,
+            Phase::Drained(_) => return false,
+        };
+        if connection.has_event() {
+            while let Some(event) = connection.poll_event() {
+                let pending = &mut self.pending;
+                match event {
+                    Event::Readable => pending.readable = !self.discard && !self.deaf,
+                    Event::Writable => pending.writable = !self.discard,
+                    Event::PeerClosed => {
+                        self.peer_closed = true;
+                        pending.peer_closed = !self.discard;
+                    }
+                    Event::Closed { reason, time_wait } => {
+                        pending.closed = Some((reason, time_wait));
+                    }
+                }
+            }
+        }
+        connection.may_have_plan()
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Handshake(handshake) => handshake.next_deadline(),
             Phase::Open(connection) => connection.next_deadline(),
             Phase::Drained(_) => None,
         }
+    }
+}
+
+/// Connections noted at most before the wheel must hear of them.
+const UNFILED_MAX: usize = 1024;
+
+/// Connections whose deadlines may have changed since the wheel heard of them. A turn touches a
+/// connection several times, and all but the last deadline of it are of no interest to anybody: timers
+/// are looked at once per turn.
+pub(crate) struct Unfiled(Vec<u32>);
+
+impl Unfiled {
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(UNFILED_MAX))
+    }
+
+    /// The connection in `slot` was looked at.
+    #[inline]
+    pub(crate) fn note(&mut self, slot: u32, conn: &mut Conn) {
+        if !core::mem::replace(&mut conn.unfiled, true) {
+            self.0.push(slot);
+        }
+    }
+
+    /// No more may be noted.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() >= UNFILED_MAX
+    }
+
+    /// Any of them. Its mark says whether it is still to be filed.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        self.0.pop()
     }
 }

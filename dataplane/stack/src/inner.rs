@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use base::{ConnId, Device, DropReason, Instant, PortId, Random, SeededRandom};
 use wire::{FlowHasher, FlowKey};
 
-use crate::conn::Conn;
+use crate::conn::{Conn, Unfiled};
 use crate::conns::Conns;
 use crate::demux::{Demux, Entry, Kind};
 use crate::egress::Port;
@@ -70,6 +70,8 @@ pub(crate) struct Core<D: Device> {
     pub(crate) storage: Storage<D::Frame>,
 
     pub(crate) wheel: Wheel,
+    /// Connections of whose deadlines the wheel is to hear.
+    pub(crate) unfiled: Unfiled,
     /// Connections with news for the application.
     pub(crate) news: ConnList,
     /// Connections whose application waits for buffers, to be told when there are some.
@@ -139,6 +141,7 @@ impl<D: Device> Core<D> {
             orphans: 0,
             storage: Storage::new(buffers.total.max(BUFFERS_MIN), seed),
             wheel: Wheel::new(limits.connections),
+            unfiled: Unfiled::new(),
             news: ConnList::new(|conn| &mut conn.news),
             starved: ConnList::new(|conn| &mut conn.starved),
             retry_at: None,

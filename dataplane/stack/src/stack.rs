@@ -363,6 +363,7 @@ impl<D: Device> Core<D> {
         outgoing: &mut dyn FnMut(Outgoing) -> Result<(), Outgoing>,
         mut work: u32,
     ) -> Turn {
+        self.file_timers();
         self.report_stop();
         work += self.outbox.drain(outgoing);
         // Without buffers, more turns at once would change nothing.

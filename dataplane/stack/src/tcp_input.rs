@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 
 use base::{ConnId, Device, DropReason, Frame, ListenerId, PortId, TcpFlags};
 use tcp::{
-    CloseReason, Connection, Disposition, Event, Handshake, HandshakeInput, Keep, ListenInput,
+    CloseReason, Connection, Disposition, Handshake, HandshakeInput, Keep, ListenInput,
     PathParams, Segment, SeqNum, TimeWaitInput,
 };
 use wire::{FlowKey, Mac};
@@ -388,49 +388,37 @@ impl<D: Device> Core<D> {
         }
     }
 
-    /// After any call into the engine for the connection in `slot`: collect its events, keep its
-    /// timer, and put it on the lists that it belongs to.
+    /// After any call into the engine for the connection in `slot`: collect its events, and put it on
+    /// the lists that it belongs to. Its timer is kept once at the end of the turn, however often it
+    /// is called for.
     pub(crate) fn after(&mut self, slot: u32) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
-        // One that will be asked for its plans anyway need not say now whether it has any.
-        let ask = !conn.ready.is_linked();
-        self.after_asking(slot, ask);
-    }
-
-    /// As [`Core::after`]; without `ask` the connection stays on the ready list, or off it.
-    pub(crate) fn after_asking(&mut self, slot: u32, ask: bool) {
-        let Some(conn) = self.conns.at_mut(slot) else { return };
-        let wants_transmit = match &mut conn.phase {
-            Phase::Handshake(_) => ask,
-            Phase::Drained(_) => false,
-            Phase::Open(connection) => {
-                while let Some(event) = connection.poll_event() {
-                    let pending = &mut conn.pending;
-                    match event {
-                        Event::Readable => pending.readable = !conn.discard && !conn.deaf,
-                        Event::Writable => pending.writable = !conn.discard,
-                        Event::PeerClosed => {
-                            conn.peer_closed = true;
-                            pending.peer_closed = !conn.discard;
-                        }
-                        Event::Closed { reason, time_wait } => {
-                            pending.closed = Some((reason, time_wait));
-                        }
-                    }
-                }
-                ask && connection.wants_transmit(&self.env.cx(conn.params))
-            }
-        };
-        match conn.next_deadline() {
-            Some(at) => self.wheel.arm(slot, at),
-            None => self.wheel.cancel(slot),
-        }
-        let (news, port) = (conn.pending.any(), conn.port);
-        if wants_transmit {
+        let may_send = conn.take_events();
+        let (news, ready) = (conn.pending.any(), may_send && !conn.ready.is_linked());
+        let port = conn.port;
+        self.unfiled.note(slot, conn);
+        if ready {
             self.ports[port].ready.push_back(&mut self.conns, slot);
         }
         if news {
             self.news.push_back(&mut self.conns, slot);
+        }
+        if self.unfiled.is_full() {
+            self.file_timers();
+        }
+    }
+
+    /// Let the wheel know the deadlines of the connections that were looked at since it was done last.
+    pub(crate) fn file_timers(&mut self) {
+        while let Some(slot) = self.unfiled.take() {
+            let Some(conn) = self.conns.at_mut(slot) else { continue };
+            if !core::mem::take(&mut conn.unfiled) {
+                continue;
+            }
+            match conn.next_deadline() {
+                Some(at) => self.wheel.arm(slot, at),
+                None => self.wheel.cancel(slot),
+            }
         }
     }
 
@@ -443,6 +431,7 @@ impl<D: Device> Core<D> {
             self.remove_conn(slot);
         } else {
             conn.pending.closed = Some((reason, false));
+            conn.unfiled = false;
             self.wheel.cancel(slot);
             self.unmake_ready(slot);
             self.news.push_back(&mut self.conns, slot);
@@ -460,6 +449,7 @@ impl<D: Device> Core<D> {
         if self.last_flow.is_some_and(|(last, _)| last == key) {
             self.last_flow = None;
         }
+        conn.unfiled = false;
         self.wheel.cancel(slot);
         let entry = Entry::new(Kind::Connection, slot);
         let mut record = None;

@@ -86,11 +86,18 @@ impl<D: Device> Core<D> {
 
     /// As [`Core::after`], but a connection that has said all stays off the ready list.
     fn after_visit(&mut self, slot: u32, more: bool) {
-        self.after_asking(slot, false);
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        conn.take_events();
+        let news = conn.pending.any();
+        self.unfiled.note(slot, conn);
         if more {
             self.make_ready(slot);
-        } else {
-            self.unmake_ready(slot);
+        }
+        if news {
+            self.news.push_back(&mut self.conns, slot);
+        }
+        if self.unfiled.is_full() {
+            self.file_timers();
         }
     }
 

@@ -388,6 +388,7 @@ impl Connection {
         self.hot.flags.clear(Flags::ACK_NOW);
         self.hot.flags.clear(Flags::ACK_PENDING);
         self.hot.flags.clear(Flags::PROBE_OWED);
+        self.hot.flags.clear(Flags::LOSS_PROBE_OWED);
         self.hot.dup_acks_owed = 0;
     }
 
@@ -455,6 +456,11 @@ impl Connection {
         } else {
             debug_assert_eq!(hot.snd_una, hot.snd_nxt, "in flight without a log");
         }
+    }
+
+    /// Whether [`Connection::poll_event`] may have something to say.
+    pub fn has_event(&self) -> bool {
+        self.hot.flags.has_any(Flags::EVENTS)
     }
 
     /// The next event for the application.

@@ -49,6 +49,14 @@ impl Connection {
             self.hot.quiet = Quiet::Device;
             return None;
         }
+        if !self.may_have_plan() {
+            // As after a plan that took all there was: nothing has changed since the last input.
+            let closed = self.hot.state == State::Closed;
+            let quiet = if closed { Quiet::Closed } else { Quiet::Nothing };
+            self.hot.quiet = quiet;
+            self.note_usage(cx, quiet);
+            return None;
+        }
         loop {
             match self.decide(cx, segs_max) {
                 Ok(Action::Rescue) => {
@@ -71,7 +79,20 @@ impl Connection {
     }
 
     /// Whether [`Connection::poll_transmit`] may have something to say: after an input the stack
-    /// puts the connection on its ready list if so.
+    /// puts the connection on its ready list if so. Cheap, and never false in vain; true also when a
+    /// closer look would find a reason to wait.
+    pub fn may_have_plan(&self) -> bool {
+        let hot = &self.hot;
+        if hot.flags.has_any(Flags::WANTS_SEGMENT) {
+            return true;
+        }
+        hot.state != State::Closed
+            && (self.has_unsent()
+                || hot.dup_acks_owed > 0
+                || self.ext.as_ref().is_some_and(|ext| !ext.recovery.is_calm()))
+    }
+
+    /// Whether [`Connection::poll_transmit`] has something to say.
     pub fn wants_transmit(&self, cx: &Cx<'_>) -> bool {
         self.decide(cx, 1).is_ok()
     }

@@ -107,8 +107,26 @@ flags! {
 }
 
 impl Flags {
+    /// Each of these may be reason enough for a segment of its own. An end clears them but the first.
+    pub(super) const WANTS_SEGMENT: Self = Self(
+        Self::RST_OWED.0
+            | Self::ACK_NOW.0
+            | Self::ACK_PENDING.0
+            | Self::PROBE_OWED.0
+            | Self::LOSS_PROBE_OWED.0,
+    );
+    /// Something for the application to know.
+    pub(super) const EVENTS: Self = Self(
+        Self::EV_READABLE.0 | Self::EV_WRITABLE.0 | Self::EV_PEER_CLOSED.0 | Self::EV_CLOSED.0,
+    );
+
     pub(super) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Any of them.
+    pub(super) const fn has_any(self, others: Self) -> bool {
+        self.has(others)
     }
 
     pub(super) const fn set(&mut self, other: Self) {
