@@ -11,21 +11,18 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use arrayvec::ArrayVec;
-use base::{Capabilities, Checksum, Device, Frame, L4Offload, TcpFlags, TxMeta};
-use tcp::{Plan, SeqNum, UserTimeoutOption};
-use wire::checksum::{self, Accumulator};
-use wire::ipv4::{HeaderChecksum, Ipv4Fields};
-use wire::ipv6::Ipv6Fields;
-use wire::{EtherType, FlowKey, Mac, TcpFields, TcpOptions, ethernet, flow, ipv4, ipv6, protocol};
+use base::{Capabilities, Checksum, Device, Frame, TcpFlags};
+use tcp::{Plan, SeqNum};
+use wire::Mac;
+use wire::checksum::Accumulator;
 
 use crate::familiar::Familiar;
 use crate::ingress::ChecksumWatch;
 use crate::links::ConnList;
 use crate::neighbor::Neighbors;
+use crate::template::{Part, Template};
 use crate::{ChecksumPolicy, PortSetup, StackCounters};
 
-/// Ethernet, IPv6 and TCP with all options.
-const HEADERS_MAX: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + wire::tcp::HEADER_LEN_MAX;
 /// Frames planned in one turn at most.
 const TX_FRAMES_PER_TURN: usize = 256;
 /// Answers that no connection sends (resets, ICMP, neighbour discovery) while frames wait for the
@@ -80,146 +77,6 @@ impl<F> Payload<F> for NoPayload {
     fn whole(&mut self, _seq: SeqNum, _len: usize) -> Option<(&mut F, u32)> {
         None
     }
-}
-
-/// The headers of a plan as they are on its segments, but for what differs between them.
-pub(crate) struct Template {
-    bytes: [u8; HEADERS_MAX],
-    l3: usize,
-    l4: usize,
-    len: usize,
-    ipv6: bool,
-    /// Partial sum of the IPv4 header, total length and checksum being zero.
-    l3_sum: u32,
-    /// Partial sum of the pseudo header without the length.
-    pseudo: u32,
-    /// Partial sum of the TCP header, sequence number, flags and checksum being zero.
-    l4_sum: u32,
-    flags: TcpFlags,
-}
-
-impl Template {
-    /// Headers for `plan` on the connection `key`.
-    pub(crate) fn new(src: Mac, dst: Mac, key: &FlowKey, plan: &Plan, ttl: u8) -> Self {
-        let mut bytes = [0; HEADERS_MAX];
-        let ipv6 = key.is_ipv6();
-        let ethertype = if ipv6 { EtherType::IPV6 } else { EtherType::IPV4 };
-        let l3 = ethernet::emit(&mut bytes, dst, src, None, ethertype);
-        let (network, pseudo) = match *key {
-            FlowKey::V4 { local, remote, .. } => {
-                let fields = Ipv4Fields {
-                    src: local,
-                    dst: remote,
-                    protocol: protocol::TCP,
-                    ttl,
-                    tos: plan.ecn & 3,
-                    // RFC 6864: what is never fragmented needs no identification.
-                    ident: 0,
-                    dont_fragment: true,
-                    total_len: 0,
-                };
-                let len = ipv4::emit(&mut bytes[l3..], &fields, HeaderChecksum::Offload);
-                (len, checksum::pseudo_v4(local, remote, protocol::TCP, 0))
-            }
-            FlowKey::V6 { local, remote, .. } => {
-                let fields = Ipv6Fields {
-                    src: local,
-                    dst: remote,
-                    traffic_class: plan.ecn & 3,
-                    flow_label: flow::flow_label(plan.txhash),
-                    hop_limit: ttl,
-                    next_header: protocol::TCP,
-                    payload_len: 0,
-                };
-                let len = ipv6::emit(&mut bytes[l3..], &fields);
-                (len, checksum::pseudo_v6(local, remote, protocol::TCP, 0))
-            }
-        };
-        let l4 = l3 + network;
-        let sack = plan.options.sack.iter().map(|(l, r)| (l.get(), r.get())).collect();
-        let fields = TcpFields {
-            src_port: key.local_port(),
-            dst_port: key.remote_port(),
-            seq: 0,
-            ack: if plan.flags.ack() { plan.ack.get() } else { 0 },
-            flags: TcpFlags::empty(),
-            window: plan.wnd,
-            urgent: 0,
-            options: TcpOptions {
-                user_timeout: plan.options.user_timeout.map(UserTimeoutOption::field),
-                mss: plan.options.mss,
-                window_scale: plan.options.window_scale,
-                sack_permitted: plan.options.sack_permitted,
-                timestamps: plan.options.timestamps,
-                sack,
-                ..TcpOptions::default()
-            },
-        };
-        let len = l4 + wire::tcp::emit(&mut bytes[l4..], &fields);
-        let l3_sum = checksum::sum(&bytes[l3..l4], 0);
-        let l4_sum = checksum::sum(&bytes[l4..len], 0);
-        Self { bytes, l3, l4, len, ipv6, l3_sum, pseudo, l4_sum, flags: plan.flags }
-    }
-
-    fn header_len(&self) -> usize {
-        self.len
-    }
-
-    /// Write the headers of one segment. `payload_sum`: `None` leaves the checksum to the device,
-    /// whose field then holds the pseudo-header sum, without the length if it cuts the frame up.
-    fn write(&self, out: &mut [u8], part: &Part, payload_sum: Option<u32>, port: &Capabilities) {
-        out.copy_from_slice(&self.bytes[..self.len]);
-        let l4_len = self.len - self.l4 + part.len;
-        let (link_and_network, transport) = out.split_at_mut(self.l4);
-        let network = &mut link_and_network[self.l3..];
-        if self.ipv6 {
-            network[4..6].copy_from_slice(&(l4_len as u16).to_be_bytes());
-        } else {
-            let total = (ipv4::HEADER_LEN + l4_len) as u16;
-            network[2..4].copy_from_slice(&total.to_be_bytes());
-            if !port.offloads.tx_ip_checksum {
-                let sum = !checksum::fold(self.l3_sum + u32::from(total));
-                network[10..12].copy_from_slice(&sum.to_be_bytes());
-            }
-        }
-        transport[4..8].copy_from_slice(&part.seq.get().to_be_bytes());
-        let [high, low] = part.flags.bits().to_be_bytes();
-        transport[12] |= high;
-        transport[13] |= low;
-        let length = if part.segment.is_some() { 0 } else { l4_len as u32 };
-        let pseudo = self.pseudo + (length & 0xffff) + (length >> 16);
-        let field = match payload_sum {
-            Some(sum) => {
-                let seq = part.seq.get();
-                let header = self.l4_sum + u32::from(part.flags.bits());
-                !checksum::fold(pseudo + header + (seq >> 16) + (seq & 0xffff) + sum)
-            }
-            None => checksum::fold(pseudo),
-        };
-        wire::tcp::set_checksum(transport, field);
-    }
-
-    fn meta(&self, port: &Capabilities, part: &Part, l4_offload: bool) -> TxMeta {
-        TxMeta {
-            l2_len: self.l3 as u8,
-            l3_len: (self.l4 - self.l3) as u16,
-            l4_len: (self.len - self.l4) as u8,
-            ipv6: self.ipv6,
-            ip_checksum: port.offloads.tx_ip_checksum && !self.ipv6,
-            l4: if l4_offload { L4Offload::Tcp } else { L4Offload::None },
-            tso_segment: part.segment.unwrap_or(0),
-        }
-    }
-}
-
-/// What goes into one frame.
-struct Part {
-    seq: SeqNum,
-    /// Bytes of payload.
-    len: usize,
-    flags: TcpFlags,
-    /// Set if the device is to cut it into segments of this size.
-    segment: Option<u16>,
 }
 
 /// The device, the frames that wait for it, and what belongs to its link.
@@ -312,7 +169,7 @@ impl<D: Device> Port<D> {
     /// than planned when buffers run out.
     pub(crate) fn emit<P: Payload<D::Frame>>(
         &mut self,
-        template: &Template,
+        template: &mut Template,
         plan: &Plan,
         payload: &mut P,
         mut send: impl FnMut(&mut Self, D::Frame),
@@ -333,11 +190,11 @@ impl<D: Device> Port<D> {
             }
             let len = left.min(count.saturating_mul(plan.seg_size));
             let last = made + count == total;
-            let middle = template.flags.without(TcpFlags::FIN | TcpFlags::PSH);
+            let middle = template.flags().without(TcpFlags::FIN | TcpFlags::PSH);
             let part = Part {
                 seq: plan.seq.add(begin),
                 len: len as usize,
-                flags: if last { template.flags } else { middle },
+                flags: if last { template.flags() } else { middle },
                 segment: (count > 1).then_some(plan.seg_size as u16),
             };
             let Some(frame) = self.frame(template, &part, payload) else { break };
@@ -352,11 +209,11 @@ impl<D: Device> Port<D> {
         let offloads = &self.device.capabilities().offloads;
         let size = plan.seg_size as usize;
         // Each segment of IPv4 gets a header of its own, which only the device can sum.
-        let sums = offloads.tx_tcp_checksum && (template.ipv6 || offloads.tx_ip_checksum);
+        let sums = offloads.tx_tcp_checksum && (template.is_ipv6() || offloads.tx_ip_checksum);
         if !(offloads.tso && sums && offloads.multi_segment) || size == 0 {
             return 1;
         }
-        let room = TSO_PACKET_MAX - (template.len - template.l3);
+        let room = TSO_PACKET_MAX - template.packet_header_len();
         (room / size).max(1) as u32
     }
 
@@ -376,7 +233,7 @@ impl<D: Device> Port<D> {
     /// One frame, or `None` when buffers have run out.
     fn frame<P: Payload<D::Frame>>(
         &mut self,
-        template: &Template,
+        template: &mut Template,
         part: &Part,
         payload: &mut P,
     ) -> Option<D::Frame> {
@@ -389,18 +246,18 @@ impl<D: Device> Port<D> {
             frame
         } else {
             let mut pieces = ArrayVec::<_, PIECES_MAX>::new();
-            let all = payload.pieces(part.seq, part.len);
-            pieces.extend(all.take(self.pieces_max()));
+            pieces.extend(payload.pieces(part.seq, part.len).take(self.pieces_max()));
             if pieces.iter().map(|p| p.len).sum::<usize>() == part.len {
                 self.chained_frame(template, part, &pieces, &caps)?
             } else if part.segment.is_none() {
+                drop(pieces);
                 let frame = self.device.payload_alloc()?;
                 self.flat_frame(frame, template, part, payload, &caps)?
             } else {
                 return None;
             }
         };
-        frame.set_tx_meta(template.meta(&caps, part, caps.offloads.tx_tcp_checksum));
+        frame.set_tx_meta(template.meta(&caps, part));
         Some(frame)
     }
 
@@ -408,27 +265,35 @@ impl<D: Device> Port<D> {
     fn flat_frame<P: Payload<D::Frame>>(
         &self,
         mut frame: D::Frame,
-        template: &Template,
+        template: &mut Template,
         part: &Part,
-        payload: &P,
+        payload: &mut P,
         caps: &Capabilities,
     ) -> Option<D::Frame> {
         let header_len = template.header_len();
         let out = frame.push_back(header_len + part.len)?;
         let (headers, body) = out.split_at_mut(header_len);
-        let mut sum = Accumulator::default();
-        let mut at = 0;
-        for piece in payload.pieces(part.seq, part.len) {
-            let bytes = piece.bytes();
-            let to = body.get_mut(at..at + bytes.len())?;
-            sum.add_sum(accel::copy_and_checksum(to, bytes), bytes.len());
-            at += bytes.len();
-        }
-        debug_assert_eq!(at, part.len, "the plan names bytes that are not stored");
-        if at != part.len {
-            return None;
-        }
-        let sum = (!caps.offloads.tx_tcp_checksum).then(|| sum.sum());
+        let sum = if part.len == 0 {
+            0
+        } else if let Some((whole, sum)) = payload.whole(part.seq, part.len) {
+            body.copy_from_slice(whole.head().get(..part.len)?);
+            sum
+        } else {
+            let mut sum = Accumulator::default();
+            let mut at = 0;
+            for piece in payload.pieces(part.seq, part.len) {
+                let bytes = piece.bytes();
+                let to = body.get_mut(at..at + bytes.len())?;
+                sum.add_sum(accel::copy_and_checksum(to, bytes), bytes.len());
+                at += bytes.len();
+            }
+            debug_assert_eq!(at, part.len, "the plan names bytes that are not stored");
+            if at != part.len {
+                return None;
+            }
+            sum.sum()
+        };
+        let sum = (!caps.offloads.tx_tcp_checksum).then_some(sum);
         template.write(headers, part, sum, caps);
         Some(frame)
     }
@@ -438,7 +303,7 @@ impl<D: Device> Port<D> {
     /// when it is sent again soon: then the bytes in front may not be written.
     fn prefixed_frame<P: Payload<D::Frame>>(
         &mut self,
-        template: &Template,
+        template: &mut Template,
         part: &Part,
         payload: &mut P,
         caps: &Capabilities,
@@ -454,7 +319,7 @@ impl<D: Device> Port<D> {
     /// A header buffer and references to the payload where it is.
     fn chained_frame(
         &mut self,
-        template: &Template,
+        template: &mut Template,
         part: &Part,
         pieces: &[Piece<'_, D::Frame>],
         caps: &Capabilities,

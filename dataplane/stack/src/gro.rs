@@ -63,6 +63,7 @@ impl<F> Burst<F> {
     }
 
     /// Take a segment in. Returns whether it was merged into an earlier run.
+    #[inline]
     pub(crate) fn push(&mut self, arrived: Arrived<F>) -> bool {
         let Arrived { key, from, seg, payload } = arrived;
         // Only the latest run of the flow may grow, or segments would overtake each other.
@@ -87,12 +88,11 @@ impl<F> Burst<F> {
         false
     }
 
-    /// The next run in order of arrival, and its number.
-    pub(crate) fn next_run(&mut self) -> Option<(usize, &Run)> {
-        let index = self.next;
-        let run = self.runs.get(index)?;
+    /// The next run in order of arrival, and the frames of all runs.
+    pub(crate) fn next_run(&mut self) -> Option<(&mut Run, Frames<'_, F>)> {
+        let run = self.runs.get_mut(self.next)?;
         self.next += 1;
-        Some((index, run))
+        Some((run, Frames(&mut self.frames)))
     }
 
     /// There are more runs.
@@ -100,22 +100,27 @@ impl<F> Burst<F> {
         self.next < self.runs.len()
     }
 
-    /// The frames of a run, each once, in order.
-    pub(crate) fn take_frames(&mut self, index: usize) -> impl Iterator<Item = F> {
-        let mut next = self.runs.get_mut(index).and_then(|r| r.first.take());
-        let frames = &mut self.frames;
-        core::iter::from_fn(move || {
-            let link = frames.get_mut(usize::from(next?))?;
-            next = link.next;
-            link.frame.take()
-        })
-    }
-
     /// Forget everything, giving back frames that nobody took.
     pub(crate) fn clear(&mut self) {
         self.runs.clear();
         self.frames.clear();
         self.next = 0;
+    }
+}
+
+/// Where the frames of a burst are.
+pub(crate) struct Frames<'a, F>(&'a mut [Link<F>]);
+
+impl<F> Frames<'_, F> {
+    /// The frames of `run`, each once, in order.
+    #[inline]
+    pub(crate) fn take(&mut self, run: &mut Run) -> impl Iterator<Item = F> {
+        let mut next = run.first.take();
+        core::iter::from_fn(move || {
+            let link = self.0.get_mut(usize::from(next?))?;
+            next = link.next;
+            link.frame.take()
+        })
     }
 }
 
@@ -203,7 +208,7 @@ mod tests {
             burst.push(arrived(*port, seg.clone()));
         }
         let mut found = Vec::new();
-        while let Some((_, run)) = burst.next_run() {
+        while let Some((run, _)) = burst.next_run() {
             found.push((run.key.remote_port(), run.seg.seq.get(), run.seg.len, run.seg.segs));
         }
         assert!(!burst.has_next());
@@ -260,9 +265,9 @@ mod tests {
         let mut burst = Burst::new();
         burst.push(arrived(1, seg(0, 10, ACK | TcpFlags::PSH)));
         burst.push(arrived(1, seg(10, 10, ACK)));
-        let (_, run) = burst.next_run().unwrap();
+        let (run, mut frames) = burst.next_run().unwrap();
         assert!(run.seg.flags.psh(), "PSH of any segment is kept");
-        assert_eq!(burst.take_frames(0).collect::<Vec<_>>(), [0, 10]);
-        assert_eq!(burst.take_frames(0).count(), 0);
+        assert_eq!(frames.take(run).collect::<Vec<_>>(), [0, 10]);
+        assert_eq!(frames.take(run).count(), 0);
     }
 }

@@ -38,6 +38,7 @@ mod outbox;
 mod port_list;
 mod storage;
 mod tcp_input;
+mod template;
 mod time_waits;
 mod timers_app;
 mod transmit;

@@ -154,6 +154,9 @@ impl<D: Device> Core<D> {
 
     fn poll_neighbors_of(&mut self, id: PortId) -> u32 {
         let mut actions = 0;
+        if self.ports[id].neighbors.next_deadline().is_none_or(|at| at > self.env.now) {
+            return actions;
+        }
         while actions < ACTIONS_PER_TURN
             && let port = &mut self.ports[id]
             && port.has_answer_room()

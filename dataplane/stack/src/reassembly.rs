@@ -223,6 +223,9 @@ impl<F> Reassembly<F> {
 
     /// Discard what has taken too long: `frag_timeout`. A bounded number at a time.
     pub fn expire(&mut self, now: Instant, dropped: &mut impl FnMut(DropReason, F)) {
+        if self.pending.is_empty() {
+            return;
+        }
         for _ in 0..EXPIRE_LOOK {
             let due = |family| self.oldest(family).filter(|&(_, deadline)| deadline <= now);
             let Some((id, _)) = due(0).or_else(|| due(1)) else { return };
@@ -232,6 +235,9 @@ impl<F> Reassembly<F> {
 
     /// When [`Reassembly::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
+        if self.pending.is_empty() {
+            return None;
+        }
         let deadlines = [0, 1].into_iter().filter_map(|family| self.oldest(family));
         deadlines.map(|(_, deadline)| deadline).min()
     }

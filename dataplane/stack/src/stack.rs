@@ -392,18 +392,19 @@ impl<D: Device> Core<D> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        [
-            self.wheel.next_deadline(),
-            self.timers.next(),
-            self.time_waits.next(),
-            self.ports.iter().filter_map(|port| port.neighbors.next_deadline()).min(),
-            self.fragments_deadline(),
-            self.retry_at,
-            (!self.starved.is_empty()).then(|| self.env.now + RETRY_AFTER),
-            self.stop_deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let starved = (!self.starved.is_empty()).then(|| self.env.now + RETRY_AFTER);
+        let mut next = Instant::FAR_FUTURE;
+        let mut consider = |at: Option<Instant>| next = next.min(at.unwrap_or(Instant::FAR_FUTURE));
+        consider(self.wheel.next_deadline());
+        consider(self.timers.next());
+        consider(self.time_waits.next());
+        for port in self.ports.iter() {
+            consider(port.neighbors.next_deadline());
+        }
+        consider(self.fragments_deadline());
+        consider(self.retry_at);
+        consider(starved);
+        consider(self.stop_deadline());
+        Some(next).filter(|&at| at != Instant::FAR_FUTURE)
     }
 }

@@ -5,14 +5,14 @@ use alloc::boxed::Box;
 
 use base::{ConnId, Device, DropReason, Frame, ListenerId, PortId, TcpFlags};
 use tcp::{
-    CloseReason, Connection, Disposition, Handshake, HandshakeInput, Keep, ListenInput,
-    PathParams, Segment, SeqNum, TimeWaitInput,
+    CloseReason, Connection, Disposition, Handshake, HandshakeInput, Keep, ListenInput, PathParams,
+    Segment, SeqNum, TimeWaitInput,
 };
 use wire::{FlowKey, Mac};
 
 use crate::conn::{Conn, Phase};
 use crate::demux::{Entry, Kind};
-use crate::gro::Burst;
+use crate::gro::{Burst, Frames, Run};
 use crate::inner::{Core, Stopping};
 use crate::isn::InitialNumbers;
 use crate::storage::Stored;
@@ -24,13 +24,17 @@ const RUNS_PER_ROUND: u32 = 16;
 
 /// A run of a burst that is being worked off.
 struct Input<'a, F> {
-    burst: &'a mut Burst<F>,
-    index: usize,
-    key: FlowKey,
-    /// Where it came in, and from whom.
+    run: &'a mut Run,
+    frames: Frames<'a, F>,
+    /// Where it came in.
     port: PortId,
-    from: Mac,
-    seg: Segment,
+}
+
+impl<F> Input<'_, F> {
+    /// Where an answer goes that no connection sends.
+    const fn back(&self) -> (PortId, Mac) {
+        (self.port, self.run.from)
+    }
 }
 
 impl<D: Device> Core<D> {
@@ -42,11 +46,10 @@ impl<D: Device> Core<D> {
             if looked_at == RUNS_PER_ROUND {
                 break burst.has_next();
             }
-            let Some((index, run)) = burst.next_run() else { break false };
+            let Some((run, frames)) = burst.next_run() else { break false };
             looked_at += 1;
-            let (key, from, seg) = (run.key, run.from, run.seg.clone());
-            let segs = seg.segs;
-            let mut input = Input { burst: &mut burst, index, key, port, from, seg };
+            let segs = run.seg.segs;
+            let mut input = Input { run, frames, port };
             if let Err(reason) = self.on_run(&mut input) {
                 self.drop_many(reason, segs);
             }
@@ -59,7 +62,7 @@ impl<D: Device> Core<D> {
     }
 
     fn on_run(&mut self, input: &mut Input<'_, D::Frame>) -> Result<(), DropReason> {
-        match self.lookup(&input.key) {
+        match self.lookup(&input.run.key) {
             Some(entry) if entry.kind() == Kind::TimeWait => {
                 self.on_time_wait(entry.index(), input)
             }
@@ -77,12 +80,12 @@ impl<D: Device> Core<D> {
                 let listener = conn.listener.and_then(|id| self.listeners.get(id));
                 let accept_room = listener.is_none_or(|l| l.listener.has_accept_room());
                 let mut cx = self.env.cx(conn.params);
-                let result = handshake.on_segment(&mut cx, &input.seg, accept_room);
+                let result = handshake.on_segment(&mut cx, &input.run.seg, accept_room);
                 let outcome = match result {
                     HandshakeInput::Continue => Ok(()),
                     HandshakeInput::Drop(reason) => Err(reason),
                     HandshakeInput::Reset(plan, reason) => {
-                        self.reply(&input.key, (input.port, input.from), &plan);
+                        self.reply(&input.run.key, input.back(), &plan);
                         Err(reason)
                     }
                     HandshakeInput::Established(connection) => {
@@ -126,19 +129,19 @@ impl<D: Device> Core<D> {
     fn on_open(&mut self, slot: u32, input: &mut Input<'_, D::Frame>) -> Result<(), DropReason> {
         let Some(conn) = self.conns.at_mut(slot) else { return Err(DropReason::TcpNoSocket) };
         let Phase::Open(connection) = &mut conn.phase else { return Err(DropReason::TcpNoSocket) };
-        let in_order = !input.seg.seq.after(connection.rcv_nxt());
+        let in_order = !input.run.seg.seq.after(connection.rcv_nxt());
         // What there are no buffers for is cut off a run in order, and refused after the rest was taken:
         // a sender that hears of progress goes on without waiting for its timeout.
         let (fits, refused) = if in_order {
             let most = self.env.in_order_segments();
-            (most > 0, cut_after(&mut input.seg, most))
+            (most > 0, cut_after(&mut input.run.seg, most))
         } else {
-            (self.env.has_room_beyond_hole(input.seg.segs), None)
+            (self.env.has_room_beyond_hole(input.run.seg.segs), None)
         };
         let mut cx = self.env.cx(conn.params);
         cx.can_store = fits && self.storage.has_input_room();
         let before = connection.snd_una();
-        let disposition = connection.on_segments(&mut cx, &input.seg);
+        let disposition = connection.on_segments(&mut cx, &input.run.seg);
         let mut refusal = None;
         if let (Some(rest), Disposition::Keep(_)) = (&refused, &disposition) {
             cx.can_store = false;
@@ -155,7 +158,7 @@ impl<D: Device> Core<D> {
             Disposition::Done => Ok(()),
             Disposition::Drop(reason) => Err(reason),
             Disposition::Keep(keep) => {
-                self.keep(slot, &keep, input.burst.take_frames(input.index));
+                self.keep(slot, &keep, input.frames.take(input.run));
                 Ok(())
             }
         };
@@ -233,9 +236,9 @@ impl<D: Device> Core<D> {
         input: &mut Input<'_, D::Frame>,
         iss: Option<u32>,
     ) -> Result<(), DropReason> {
-        let key = input.key;
+        let key = input.run.key;
         let Some(id) = self.listeners.find(key.local(), key.local_port()) else {
-            self.reset(&key, (input.port, input.from), &input.seg);
+            self.reset(&key, input.back(), &input.run.seg);
             return Err(DropReason::TcpNoSocket);
         };
         if self.stopping != Stopping::No {
@@ -246,10 +249,10 @@ impl<D: Device> Core<D> {
         let path = self.path(port, &key, iss);
         let Some(listening) = self.listeners.get(id) else { return Err(DropReason::TcpNoSocket) };
         let mut cx = self.env.cx(self.env.current_params());
-        match listening.listener.on_segment(&mut cx, &input.seg, &path) {
+        match listening.listener.on_segment(&mut cx, &input.run.seg, &path) {
             ListenInput::Drop(reason) => Err(reason),
             ListenInput::Reset(plan, reason) => {
-                self.reply(&key, (input.port, input.from), &plan);
+                self.reply(&key, input.back(), &plan);
                 Err(reason)
             }
             ListenInput::SynReceived(handshake) => {
@@ -326,10 +329,10 @@ impl<D: Device> Core<D> {
             return Err(DropReason::TcpNoSocket);
         };
         let mut cx = self.env.cx(waiting.params);
-        match waiting.record.on_segment(&mut cx, &input.seg) {
+        match waiting.record.on_segment(&mut cx, &input.run.seg) {
             TimeWaitInput::Drop(reason) => Err(reason),
             TimeWaitInput::Ack(plan, reason) => {
-                self.reply(&input.key, (input.port, input.from), &plan);
+                self.reply(&input.run.key, input.back(), &plan);
                 Err(reason)
             }
             TimeWaitInput::Remove => {
@@ -337,9 +340,9 @@ impl<D: Device> Core<D> {
                 Ok(())
             }
             TimeWaitInput::NewConnection { iss } => {
-                let local = (input.key.local(), input.key.local_port());
+                let local = (input.run.key.local(), input.run.key.local_port());
                 let Some(id) = self.listeners.find(local.0, local.1) else {
-                    self.reset(&input.key, (input.port, input.from), &input.seg);
+                    self.reset(&input.run.key, input.back(), &input.run.seg);
                     return Err(DropReason::TcpNoSocket);
                 };
                 // Whoever cannot be served now must not end the record either: it still keeps old
@@ -396,15 +399,27 @@ impl<D: Device> Core<D> {
         let may_send = conn.take_events();
         let (news, ready) = (conn.pending.any(), may_send && !conn.ready.is_linked());
         let port = conn.port;
-        self.unfiled.note(slot, conn);
+        if !conn.unfiled {
+            self.note_unfiled(slot);
+        }
         if ready {
             self.ports[port].ready.push_back(&mut self.conns, slot);
         }
         if news {
             self.news.push_back(&mut self.conns, slot);
         }
-        if self.unfiled.is_full() {
-            self.file_timers();
+    }
+
+    /// The deadline of the connection in `slot` may have changed.
+    #[inline]
+    pub(crate) fn note_unfiled(&mut self, slot: u32) {
+        if let Some(conn) = self.conns.at_mut(slot)
+            && !conn.unfiled
+        {
+            self.unfiled.note(slot, conn);
+            if self.unfiled.is_full() {
+                self.file_timers();
+            }
         }
     }
 

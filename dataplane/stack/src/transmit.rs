@@ -7,10 +7,14 @@ use base::{Device, DropReason, Frame, PortId};
 use tcp::{Plan, Segment};
 use wire::{FlowKey, Mac};
 
-use crate::conn::{CachedMac, Phase};
-use crate::egress::{NoPayload, Template};
+use crate::conn::{CachedMac, Conn, Phase};
+use crate::egress::{NoPayload, Port};
+use crate::env::Env;
 use crate::inner::Core;
 use crate::neighbor::Resolved;
+use crate::route::Routes;
+use crate::storage::Storage;
+use crate::template::Template;
 
 /// Segments that one connection may plan before the others have their turn: one super-segment.
 const SEGS_PER_VISIT: u32 = 64;
@@ -40,6 +44,79 @@ enum Visit {
     More,
     /// Buffers have run out.
     NoBuffers,
+}
+
+/// What a plan of a connection needs to become frames.
+struct Way<'a, D: Device> {
+    env: &'a mut Env,
+    port: &'a mut Port<D>,
+    storage: &'a mut Storage<D::Frame>,
+    routes: &'a mut Routes,
+    /// Of the neighbour tables.
+    generation: u32,
+}
+
+impl<D: Device> Way<'_, D> {
+    /// Make the frames of a plan of `conn` and send them on their way. Returns how many segments were
+    /// made.
+    fn send_plan(&mut self, conn: &mut Conn, plan: &Plan) -> u32 {
+        let destination = self.destination(conn);
+        let Self { env, port, storage, .. } = self;
+        let to = match destination {
+            Destination::Nowhere(reason) => {
+                env.drop(reason);
+                return plan.segs();
+            }
+            Destination::Station(to) => to,
+            Destination::Parked(_) => Mac::ZERO,
+        };
+        let mut template = Template::new(port.mac, to, &conn.key, plan, env.params().ttl);
+        let mut view = conn.send.view(storage);
+        let ipv6 = conn.key.is_ipv6();
+        let segs = port.emit(&mut template, plan, &mut view, |port, frame| {
+            match ipv6 {
+                true => env.counters.ip6_out_requests += 1,
+                false => env.counters.ip_out_requests += 1,
+            }
+            match destination {
+                Destination::Parked(next_hop) => match port.neighbors.park(next_hop, frame) {
+                    Ok(None) => {}
+                    Ok(Some(_)) | Err(_) => env.drop(DropReason::NeighborFailed),
+                },
+                _ => port.push(frame),
+            }
+        });
+        conn.snd_max = conn.snd_max.later(plan.seq.add(plan.len.min(segs * plan.seg_size)));
+        segs
+    }
+
+    /// Where the frames of `conn` go, from memory or by asking.
+    fn destination(&mut self, conn: &mut Conn) -> Destination {
+        let now = self.env.now;
+        if let Some(cached) = conn.mac
+            && cached.generation == self.generation
+            && now < cached.until
+        {
+            return Destination::Station(cached.mac);
+        }
+        let Ok(next_hop) = self.routes.next_hop(conn.port, conn.key.remote()) else {
+            self.env.counters.ip_out_no_routes += 1;
+            return Destination::Nowhere(DropReason::NoRoute);
+        };
+        let neighbors = &mut self.port.neighbors;
+        if core::mem::take(&mut conn.progress) {
+            neighbors.confirm(now, next_hop);
+        }
+        match neighbors.resolve(now, next_hop) {
+            Resolved::Mac(mac) => {
+                let generation = self.generation;
+                conn.mac = Some(CachedMac { mac, generation, until: now + MAC_TRUST });
+                Destination::Station(mac)
+            }
+            Resolved::Wait => Destination::Parked(next_hop),
+            Resolved::Full => Destination::Nowhere(DropReason::NeighborLimit),
+        }
+    }
 }
 
 impl<D: Device> Core<D> {
@@ -74,7 +151,6 @@ impl<D: Device> Core<D> {
         {
             let (used, visit) = self.visit(id.slot, budget.min(SEGS_PER_VISIT));
             budget -= used.min(budget);
-            self.after_visit(id.slot, visit != Visit::Idle);
             if visit == Visit::NoBuffers {
                 enough = false;
                 break;
@@ -84,38 +160,24 @@ impl<D: Device> Core<D> {
         (limit - budget, enough)
     }
 
-    /// As [`Core::after`], but a connection that has said all stays off the ready list.
-    fn after_visit(&mut self, slot: u32, more: bool) {
-        let Some(conn) = self.conns.at_mut(slot) else { return };
-        conn.take_events();
-        let news = conn.pending.any();
-        self.unfiled.note(slot, conn);
-        if more {
-            self.make_ready(slot);
-        }
-        if news {
-            self.news.push_back(&mut self.conns, slot);
-        }
-        if self.unfiled.is_full() {
-            self.file_timers();
-        }
-    }
-
-    /// Let one connection plan at most `segs_max` segments.
+    /// Let one connection plan at most `segs_max` segments, and do what [`Core::after`] does; but one
+    /// that has said all stays off the ready list.
     fn visit(&mut self, slot: u32, segs_max: u32) -> (u32, Visit) {
+        let Some((conn, mut way)) = self.way(slot) else { return (0, Visit::Idle) };
         let mut used = 0;
-        while used < segs_max {
-            let Some(conn) = self.conns.at_mut(slot) else { return (used, Visit::Idle) };
-            let mut cx = self.env.cx(conn.params);
+        let visit = loop {
+            if used >= segs_max {
+                break Visit::More;
+            }
+            let mut cx = way.env.cx(conn.params);
             let plan = match &mut conn.phase {
                 Phase::Open(connection) => connection.poll_transmit(&mut cx, segs_max - used),
                 Phase::Handshake(handshake) => handshake.poll_transmit(&mut cx),
                 Phase::Drained(_) => None,
             };
-            let Some(plan) = plan else { return (used, Visit::Idle) };
-            let segs = self.send_plan(slot, &plan);
-            let Some(conn) = self.conns.at_mut(slot) else { return (used, Visit::Idle) };
-            let mut cx = self.env.cx(conn.params);
+            let Some(plan) = plan else { break Visit::Idle };
+            let segs = way.send_plan(conn, &plan);
+            let mut cx = way.env.cx(conn.params);
             match &mut conn.phase {
                 Phase::Open(connection) => connection.on_transmitted(&mut cx, &plan, segs),
                 Phase::Handshake(handshake) => {
@@ -125,77 +187,35 @@ impl<D: Device> Core<D> {
             }
             used += segs.max(1);
             if segs < plan.segs() {
-                self.env.counters.pool_empty += 1;
-                return (used, Visit::NoBuffers);
+                way.env.counters.pool_empty += 1;
+                break Visit::NoBuffers;
             }
+        };
+        conn.take_events();
+        let news = conn.pending.any();
+        self.note_unfiled(slot);
+        if visit != Visit::Idle {
+            self.make_ready(slot);
         }
-        (used, Visit::More)
+        if news {
+            self.news.push_back(&mut self.conns, slot);
+        }
+        (used, visit)
     }
 
-    /// Make the frames of a plan of the connection in `slot` and send them on their way. Returns how
-    /// many segments were made.
-    pub(crate) fn send_plan(&mut self, slot: u32, plan: &Plan) -> u32 {
-        let destination = self.destination(slot);
-        let Self { conns, env, ports, storage, .. } = self;
-        let Some(conn) = conns.at_mut(slot) else { return 0 };
+    /// Make the frames of a plan of the connection in `slot` and send them on their way.
+    pub(crate) fn send_plan(&mut self, slot: u32, plan: &Plan) {
+        if let Some((conn, mut way)) = self.way(slot) {
+            way.send_plan(conn, plan);
+        }
+    }
+
+    /// The connection in `slot`, and its way out.
+    fn way(&mut self, slot: u32) -> Option<(&mut Conn, Way<'_, D>)> {
+        let Self { conns, env, ports, storage, routes, neighbor_generation, .. } = self;
+        let conn = conns.at_mut(slot)?;
         let port = &mut ports[conn.port];
-        let to = match destination {
-            Destination::Nowhere(reason) => {
-                env.drop(reason);
-                return plan.segs();
-            }
-            Destination::Station(to) => to,
-            Destination::Parked(_) => Mac::ZERO,
-        };
-        let template = Template::new(port.mac, to, &conn.key, plan, env.params().ttl);
-        let mut view = conn.send.view(storage);
-        let ipv6 = conn.key.is_ipv6();
-        let segs = port.emit(&template, plan, &mut view, |port, frame| {
-            match ipv6 {
-                true => env.counters.ip6_out_requests += 1,
-                false => env.counters.ip_out_requests += 1,
-            }
-            match destination {
-                Destination::Parked(next_hop) => match port.neighbors.park(next_hop, frame) {
-                    Ok(None) => {}
-                    Ok(Some(_)) | Err(_) => env.drop(DropReason::NeighborFailed),
-                },
-                _ => port.push(frame),
-            }
-        });
-        conn.snd_max = conn.snd_max.later(plan.seq.add(plan.len.min(segs * plan.seg_size)));
-        segs
-    }
-
-    /// Where the frames of the connection in `slot` go, from memory or by asking.
-    fn destination(&mut self, slot: u32) -> Destination {
-        let Some(conn) = self.conns.at_mut(slot) else {
-            return Destination::Nowhere(DropReason::NoRoute);
-        };
-        let now = self.env.now;
-        if let Some(cached) = conn.mac
-            && cached.generation == self.neighbor_generation
-            && now < cached.until
-        {
-            return Destination::Station(cached.mac);
-        }
-        let Ok(next_hop) = self.routes.next_hop(conn.port, conn.key.remote()) else {
-            self.env.counters.ip_out_no_routes += 1;
-            return Destination::Nowhere(DropReason::NoRoute);
-        };
-        let neighbors = &mut self.ports[conn.port].neighbors;
-        if core::mem::take(&mut conn.progress) {
-            neighbors.confirm(now, next_hop);
-        }
-        match neighbors.resolve(now, next_hop) {
-            Resolved::Mac(mac) => {
-                let generation = self.neighbor_generation;
-                conn.mac = Some(CachedMac { mac, generation, until: now + MAC_TRUST });
-                Destination::Station(mac)
-            }
-            Resolved::Wait => Destination::Parked(next_hop),
-            Resolved::Full => Destination::Nowhere(DropReason::NeighborLimit),
-        }
+        Some((conn, Way { env, port, storage, routes, generation: *neighbor_generation }))
     }
 
     /// Answer a segment of no connection: a reset, unless it was one.
@@ -216,8 +236,8 @@ impl<D: Device> Core<D> {
             return false;
         }
         self.resets_left -= 1;
-        let template = Template::new(port.mac, to, key, plan, self.env.params().ttl);
-        let made = port.emit(&template, plan, &mut NoPayload, |port, frame| port.push(frame));
+        let mut template = Template::new(port.mac, to, key, plan, self.env.params().ttl);
+        let made = port.emit(&mut template, plan, &mut NoPayload, |port, frame| port.push(frame));
         if made > 0 {
             if key.is_ipv6() {
                 self.env.counters.ip6_out_requests += 1;

@@ -52,6 +52,10 @@ pub struct Plan {
 impl Plan {
     /// How many segments the plan makes; one if it has no payload.
     pub const fn segs(&self) -> u32 {
-        if self.len == 0 || self.seg_size == 0 { 1 } else { self.len.div_ceil(self.seg_size) }
+        if self.len <= self.seg_size || self.seg_size == 0 {
+            1
+        } else {
+            self.len.div_ceil(self.seg_size)
+        }
     }
 }

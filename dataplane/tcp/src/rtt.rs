@@ -20,12 +20,14 @@ const SAMPLE_MAX_US: u32 = 1 << 28;
 /// Microseconds of `d`, limited to what the estimator can hold; never zero, because zero means
 /// "nothing known".
 fn sample_us(d: Duration) -> u32 {
-    u32::try_from(d.as_micros()).unwrap_or(u32::MAX).clamp(1, SAMPLE_MAX_US)
+    micros(d).clamp(1, SAMPLE_MAX_US)
 }
 
 /// Microseconds of `d`, saturating at about 71 minutes.
+#[inline]
 fn micros(d: Duration) -> u32 {
-    u32::try_from(d.as_micros()).unwrap_or(u32::MAX)
+    let us = d.as_secs().saturating_mul(1_000_000).saturating_add(d.subsec_micros().into());
+    us.min(u32::MAX.into()) as u32
 }
 
 /// A duration of `us` microseconds.
@@ -141,9 +143,11 @@ impl Estimator {
     /// The timeout that follows from the estimate, without back-off; the initial one before the
     /// first sample.
     pub fn rto(&self, params: &TcpParams) -> Rto {
-        match self.srtt() {
-            Some(srtt) => Rto::new(srtt + self.rttvar(), params),
-            None => Rto::initial(params),
+        if self.has_sample() {
+            let us = (self.srtt_us8 / 8).saturating_add(self.rttvar_us4);
+            Rto { us: us.min(max_us(params)).max(1), backoff: 0 }
+        } else {
+            Rto::initial(params)
         }
     }
 }

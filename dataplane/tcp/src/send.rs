@@ -65,7 +65,7 @@ impl View {
         if fits >= most {
             return Ok(most);
         }
-        let full = fits / self.mss * self.mss;
+        let full = if fits < self.mss { 0 } else { fits / self.mss * self.mss };
         if full == fits {
             return Ok(full);
         }

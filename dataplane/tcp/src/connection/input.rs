@@ -87,19 +87,27 @@ impl Connection {
             && hot.snd_wscale.bytes(seg.wnd) == hot.snd_wnd
     }
 
+    /// The next bytes, alone or (in a conversation) with the acknowledgement of ours.
     fn is_predicted_data(&self, cx: &Cx<'_>, seg: &Segment) -> bool {
         seg.len > 0
             && cx.can_store
-            && seg.ack == self.hot.snd_una
             && seg.len <= self.receive_window()
             && self.is_predicted_header(seg)
-            && self.ext.as_ref().is_some_and(|ext| ext.assembler.is_empty())
+            && self.ext.as_ref().is_some_and(|ext| {
+                ext.assembler.is_empty()
+                    && (seg.ack == self.hot.snd_una
+                        || self.is_acceptable_ack(seg) && ext.recovery.is_calm())
+            })
+    }
+
+    /// Acknowledges something new that was sent.
+    fn is_acceptable_ack(&self, seg: &Segment) -> bool {
+        seg.ack.after(self.hot.snd_una) && seg.ack.at_or_before(self.hot.snd_nxt)
     }
 
     fn is_predicted_ack(&self, seg: &Segment) -> bool {
         seg.len == 0
-            && seg.ack.after(self.hot.snd_una)
-            && seg.ack.at_or_before(self.hot.snd_nxt)
+            && self.is_acceptable_ack(seg)
             && self.is_predicted_header(seg)
             && self.ext.as_ref().is_some_and(|ext| ext.recovery.is_calm())
     }
@@ -112,6 +120,9 @@ impl Connection {
         self.hot.snd_wl1 = self.hot.snd_wl1.later(seg.seq);
         self.warm.probes_out = 0;
         self.update_ts_recent(cx.now, seg);
+        if seg.ack != self.hot.snd_una {
+            self.process_ack(cx, seg, self.hot.snd_wnd);
+        }
         self.take_in_order(cx, seg)
     }
 

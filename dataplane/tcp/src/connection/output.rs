@@ -192,13 +192,16 @@ impl Connection {
             return Err(Quiet::Log);
         }
         let mss = self.data_mss(cx.params);
+        // What fits one segment needs no more of them.
+        let burst =
+            if queued <= mss { burst.min(1) } else { burst.min((hot.gso_max / mss).max(1)) };
         let view = View {
             queued,
             usable,
             max_window: hot.max_window,
             mss,
             cwnd_room: room,
-            segs_max: burst.min((hot.gso_max / mss).max(1)),
+            segs_max: burst,
             hold_partial: !fin_queued && (self.nagle_holds() || hot.flags.has(Flags::MORE)),
             forced: hot.flags.has(Flags::FORCE_PARTIAL) || hot.flags.has(Flags::LOSS_PROBE_OWED),
         };

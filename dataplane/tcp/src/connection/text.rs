@@ -275,15 +275,10 @@ impl Connection {
     /// Pace of acknowledgements, and the delayed one.
     fn on_data_arrived(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         let rto = self.hot.rto.get();
-        let budget = quick_budget(self.receive_window(), u32::from(self.hot.rcv_mss));
-        self.hot.pace.on_data(cx.now, rto, budget, cx.params);
-        let echo = if seg.len >= u32::from(self.hot.rcv_mss) {
-            self.echo_age(seg.arrival, seg)
-        } else {
-            None
-        };
+        let (window, rcv_mss) = (self.receive_window(), u32::from(self.hot.rcv_mss));
+        self.hot.pace.on_data(cx.now, rto, || quick_budget(window, rcv_mss), cx.params);
+        let echo = if seg.len >= rcv_mss { self.echo_age(seg.arrival, seg) } else { None };
         let timestamps = self.hot.flags.has(Flags::TIMESTAMPS);
-        let window = self.receive_window();
         if let Some(ext) = &mut self.ext
             && (echo.is_some() || !timestamps)
         {

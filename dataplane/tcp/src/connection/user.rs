@@ -58,7 +58,8 @@ impl Connection {
     }
 
     /// The stack has stored `len` more bytes of the application's (at most [`Connection::send_room`]).
-    /// `more`: further bytes follow at once, so a partial segment may wait for them (MSG_MORE).
+    /// `more`: further bytes follow at once, so a partial segment may wait for them (MSG_MORE). The
+    /// caller polls the connection afterwards.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ impl Connection {
             self.hot.write_seq = self.hot.write_seq.add(len);
         }
         self.hot.flags.put(Flags::MORE, more);
-        self.settle(cx);
+        // What is to follow is decided when the connection is polled, which data to send is reason for.
         self.check();
         Ok(())
     }
@@ -105,7 +106,10 @@ impl Connection {
         self.hot.copied_seq = self.hot.copied_seq.add(len);
         self.tune_receive_buffer(cx);
         self.acknowledge_read(cx);
-        self.settle(cx);
+        // Nothing else follows from what was received.
+        if !matches!(self.hot.state, State::Closed | State::TimeWait) {
+            self.settle_idle(cx.now);
+        }
         self.check();
     }
 

@@ -39,12 +39,18 @@ impl AckPace {
         Self { last_data: Instant::ZERO, ato_us: 0, quick: 0, replies: 0 }
     }
 
-    /// Data have arrived; `budget` is what [`quick_budget`] says.
-    pub(crate) fn on_data(&mut self, now: Instant, rto: Duration, budget: u8, params: &TcpParams) {
+    /// Data have arrived; `budget` is what [`quick_budget`] says, should it matter.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Instant,
+        rto: Duration,
+        budget: impl FnOnce() -> u8,
+        params: &TcpParams,
+    ) {
         let gap = now.since(self.last_data);
         let ato = self.ato();
         if self.ato_us == 0 {
-            self.quick = self.quick.max(budget);
+            self.quick = self.quick.max(budget());
             self.set_ato(params.delack_min);
         } else if gap <= GAP_SHORT {
             self.set_ato(ato / 2 + GAP_SHORT);
@@ -52,7 +58,7 @@ impl AckPace {
             self.set_ato((ato / 2 + gap).min(rto));
         } else if gap > rto {
             // The peer has probably started again with a small window: help it.
-            self.quick = self.quick.max(budget);
+            self.quick = self.quick.max(budget());
         }
         self.last_data = now;
     }
@@ -146,20 +152,20 @@ mod tests {
     fn ato_follows_the_gaps() {
         let params = TcpParams::default();
         let mut pace = AckPace::new();
-        pace.on_data(ms(1000), RTO, 4, &params);
+        pace.on_data(ms(1000), RTO, || 4, &params);
         assert_eq!(pace.ato(), Duration::from_millis(40), "first data");
         assert!(pace.is_quick());
-        pace.on_data(ms(1010), RTO, 4, &params);
+        pace.on_data(ms(1010), RTO, || 4, &params);
         assert_eq!(pace.ato(), Duration::from_millis(40), "short gap: half plus 20 ms");
-        pace.on_data(ms(1040), RTO, 4, &params);
+        pace.on_data(ms(1040), RTO, || 4, &params);
         assert_eq!(pace.ato(), Duration::from_millis(50), "gap below ato: half plus gap");
-        pace.on_data(ms(1140), RTO, 4, &params);
+        pace.on_data(ms(1140), RTO, || 4, &params);
         assert_eq!(pace.ato(), Duration::from_millis(50), "gap above ato: as it was");
         for _ in 0..4 {
             pace.on_ack_sent();
         }
         assert!(!pace.is_quick());
-        pace.on_data(ms(2000), RTO, 4, &params);
+        pace.on_data(ms(2000), RTO, || 4, &params);
         assert!(pace.is_quick(), "gap above the RTO: quick again");
     }
 
@@ -167,7 +173,7 @@ mod tests {
     fn a_reply_makes_it_interactive_and_a_timer_ends_it() {
         let params = TcpParams::default();
         let mut pace = AckPace::new();
-        pace.on_data(ms(1000), RTO, 4, &params);
+        pace.on_data(ms(1000), RTO, || 4, &params);
         pace.on_data_sent(ms(1001));
         assert!(pace.is_interactive() && !pace.is_quick());
         pace.on_timer(RTO, &params);
