@@ -155,9 +155,12 @@ pub trait Io {
     /// Change what connections accepted from now on inherit.
     fn set_listener_options(&mut self, listener: ListenerId, options: &ConnOptions);
 
-    /// How many connections of a listener the application has been told of and keeps waiting (`accept`
-    /// not yet called): they count against its backlog.
-    fn set_waiting(&mut self, listener: ListenerId, waiting: u32);
+    /// The backlog of a listener from now on, and how many of its connections the application has been
+    /// told of and keeps waiting (`accept` not yet called): they count against it.
+    fn set_listener_queue(&mut self, listener: ListenerId, backlog: u32, waiting: u32);
+
+    /// Whether a connection or TIME-WAIT record has this local port. A walk over all of them.
+    fn is_port_used(&self, port: u16) -> bool;
 
     /// Open a connection, from `local_port` or a free one. The route decides on the port of the
     /// instance that it uses; a scope (of a link-local address, above all) names one, counted from 1.
@@ -197,6 +200,9 @@ pub trait Io {
     /// Returns `None` for a stale id.
     fn recv(&mut self, conn: ConnId, take: &mut dyn FnMut(&[u8]) -> usize) -> Option<Recv>;
 
+    /// Look at the received bytes, slice after slice in order, for as long as `look` asks for more.
+    fn peek(&self, conn: ConnId, look: &mut dyn FnMut(&[u8]) -> bool);
+
     /// No more data from us: FIN after what is queued. Receiving goes on.
     fn shutdown(&mut self, conn: ConnId);
 
@@ -214,6 +220,12 @@ pub trait Io {
 
     /// Change options of a connection.
     fn set_options(&mut self, conn: ConnId, options: &ConnOptions);
+
+    /// `TCP_QUICKACK`: acknowledge at once for a while, or go back to delaying.
+    fn set_quickack(&mut self, conn: ConnId, on: bool);
+
+    /// Whether acknowledgements are sent at once at present.
+    fn is_quickack(&self, conn: ConnId) -> bool;
 
     /// The snapshot of a connection.
     fn info(&self, conn: ConnId) -> Option<TcpInfo>;

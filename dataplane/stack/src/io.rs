@@ -81,10 +81,17 @@ impl<D: Device> Io for Core<D> {
         }
     }
 
-    fn set_waiting(&mut self, listener: ListenerId, waiting: u32) {
+    fn set_listener_queue(&mut self, listener: ListenerId, backlog: u32, waiting: u32) {
         if let Some(listening) = self.listeners.get_mut(listener) {
+            listening.listener.backlog = backlog.max(1);
             listening.listener.waiting = waiting;
         }
+    }
+
+    fn is_port_used(&self, port: u16) -> bool {
+        let of_conn = |slot| self.conns.at(slot).is_some_and(|c| c.key.local_port() == port);
+        (0..self.conns.slots()).any(of_conn)
+            || self.time_waits.iter().any(|waiting| waiting.key.local_port() == port)
     }
 
     fn connect(
@@ -245,6 +252,15 @@ impl<D: Device> Io for Core<D> {
         Some(Recv { taken: taken as usize, left: left as usize, end })
     }
 
+    fn peek(&self, conn: ConnId, look: &mut dyn FnMut(&[u8]) -> bool) {
+        if let Some(conn) = self.conns.get(conn)
+            && !conn.discard
+            && !conn.deaf
+        {
+            conn.recv.peek(&self.storage, look);
+        }
+    }
+
     fn shutdown(&mut self, conn: ConnId) {
         self.close_with(conn, false);
     }
@@ -280,6 +296,22 @@ impl<D: Device> Io for Core<D> {
             }
             Phase::Handshake(handshake) => handshake.set_options(options),
             Phase::Drained(_) => {}
+        }
+    }
+
+    fn set_quickack(&mut self, conn: ConnId, on: bool) {
+        let slot = conn.slot;
+        let Some(conn) = self.conns.get_mut(conn) else { return };
+        if let Phase::Open(connection) = &mut conn.phase {
+            connection.set_quickack(&mut self.env.cx(conn.params), on);
+            self.after(slot);
+        }
+    }
+
+    fn is_quickack(&self, conn: ConnId) -> bool {
+        match self.conns.get(conn).map(|conn| &conn.phase) {
+            Some(Phase::Open(connection)) => connection.is_quickack(),
+            _ => true,
         }
     }
 

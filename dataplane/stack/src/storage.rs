@@ -184,6 +184,15 @@ impl RecvStore {
         true
     }
 
+    /// Show what can be read, slice by slice, until `look` has seen enough.
+    pub(crate) fn peek<F: Frame>(&self, storage: &Storage<F>, look: &mut dyn FnMut(&[u8]) -> bool) {
+        for frame in storage.received.iter(&self.queue) {
+            if !look(frame.head()) {
+                break;
+            }
+        }
+    }
+
     /// Lend what can be read, slice by slice, to `take`. Returns how many bytes it took.
     pub(crate) fn read<F: Frame>(
         &mut self,

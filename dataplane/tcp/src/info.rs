@@ -56,6 +56,8 @@ pub struct TcpInfo {
     pub sndbuf: u32,
     /// Bytes received in order that the application has not consumed.
     pub rcv_queue: u32,
+    /// Bytes handed over by the application and not acknowledged.
+    pub snd_queue: u32,
     /// Bytes out of order.
     pub rcv_ooo_bytes: u32,
     pub rto_count: u64,

@@ -171,8 +171,12 @@ impl Io for Scoped<'_> {
         self.io.set_listener_options(listener, options);
     }
 
-    fn set_waiting(&mut self, listener: ListenerId, waiting: u32) {
-        self.io.set_waiting(listener, waiting);
+    fn set_listener_queue(&mut self, listener: ListenerId, backlog: u32, waiting: u32) {
+        self.io.set_listener_queue(listener, backlog, waiting);
+    }
+
+    fn is_port_used(&self, port: u16) -> bool {
+        self.io.is_port_used(port)
     }
 
     fn connect(
@@ -218,6 +222,10 @@ impl Io for Scoped<'_> {
         self.io.recv(conn, take)
     }
 
+    fn peek(&self, conn: ConnId, look: &mut dyn FnMut(&[u8]) -> bool) {
+        self.io.peek(conn, look);
+    }
+
     fn shutdown(&mut self, conn: ConnId) {
         self.io.shutdown(conn);
     }
@@ -236,6 +244,14 @@ impl Io for Scoped<'_> {
 
     fn set_options(&mut self, conn: ConnId, options: &ConnOptions) {
         self.io.set_options(conn, options);
+    }
+
+    fn set_quickack(&mut self, conn: ConnId, on: bool) {
+        self.io.set_quickack(conn, on);
+    }
+
+    fn is_quickack(&self, conn: ConnId) -> bool {
+        self.io.is_quickack(conn)
     }
 
     fn info(&self, conn: ConnId) -> Option<TcpInfo> {

@@ -419,7 +419,11 @@ impl Io for FakeIo<'_> {
         }
     }
 
-    fn set_waiting(&mut self, _listener: ListenerId, _waiting: u32) {}
+    fn set_listener_queue(&mut self, _listener: ListenerId, _backlog: u32, _waiting: u32) {}
+
+    fn is_port_used(&self, port: u16) -> bool {
+        self.net.ends.iter().any(|end| end.host == self.host && end.local.port() == port)
+    }
 
     fn connect(
         &mut self,
@@ -529,6 +533,15 @@ impl Io for FakeIo<'_> {
         Some(recv)
     }
 
+    fn peek(&self, conn: ConnId, look: &mut dyn FnMut(&[u8]) -> bool) {
+        if let Some(end) = self.net.end_of(self.host, conn) {
+            let (front, back) = self.net.ends[end].rx.as_slices();
+            if look(front) && !back.is_empty() {
+                look(back);
+            }
+        }
+    }
+
     fn shutdown(&mut self, conn: ConnId) {
         if let Some(end) = self.net.end_of(self.host, conn) {
             self.net.fin(end);
@@ -557,6 +570,12 @@ impl Io for FakeIo<'_> {
         if let Some(end) = self.net.end_of(self.host, conn) {
             self.net.ends[end].options = *options;
         }
+    }
+
+    fn set_quickack(&mut self, _conn: ConnId, _on: bool) {}
+
+    fn is_quickack(&self, _conn: ConnId) -> bool {
+        true
     }
 
     fn info(&self, conn: ConnId) -> Option<TcpInfo> {
@@ -603,6 +622,7 @@ impl Io for FakeIo<'_> {
             rcvbuf: doubled(e.options.rcvbuf, 131_072),
             sndbuf: doubled(e.options.sndbuf, 16_384),
             rcv_queue: e.rx.len() as u32,
+            snd_queue: e.outstanding as u32,
             rcv_ooo_bytes: 0,
             rto_count: 0,
             rehash: 0,

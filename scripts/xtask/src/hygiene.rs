@@ -15,10 +15,14 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("dataplane/stack", &["base", "wire", "tcp", "accel"]),
     ("config", &["base", "tcp", "stack"]),
     ("ffi/dpdk", &["base", "dpdk-sys"]),
+    ("dataplane/sockets", &["base", "tcp", "stack"]),
     ("dataplane/workloads", &["base", "tcp", "stack"]),
-    ("dataplane/sim", &["base", "wire", "tcp", "stack", "config", "workloads"]),
+    ("dataplane/sim", &["base", "wire", "tcp", "stack", "config", "sockets", "workloads"]),
     ("dataplane/runtime", &["base", "tcp", "stack", "config", "dpdk"]),
-    ("dataplane/apps", &["base", "wire", "tcp", "stack", "config", "workloads", "runtime", "sim"]),
+    (
+        "dataplane/apps",
+        &["base", "wire", "tcp", "stack", "config", "sockets", "workloads", "runtime", "sim"],
+    ),
 ];
 
 const OURS: &[&str] = &[
@@ -30,6 +34,7 @@ const OURS: &[&str] = &[
     "tcp",
     "stack",
     "config",
+    "sockets",
     "workloads",
     "sim",
     "runtime",
@@ -39,7 +44,8 @@ const OURS: &[&str] = &[
 const UNSAFE_ALLOWED: &[&str] = &["ffi/accel", "ffi/dpdk-sys", "ffi/dpdk"];
 
 /// Crates that must be `no_std`: purity that the compiler then checks.
-const NO_STD: &[&str] = &["dataplane/base", "dataplane/wire", "dataplane/tcp", "dataplane/stack"];
+const NO_STD: &[&str] =
+    &["dataplane/base", "dataplane/wire", "dataplane/tcp", "dataplane/stack", "dataplane/sockets"];
 
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut faults = Vec::new();

@@ -100,6 +100,7 @@ impl Connection {
             rcvbuf: warm.rcvbuf,
             sndbuf: warm.sndbuf,
             rcv_queue: self.rcv_nxt().bytes_since(hot.copied_seq),
+            snd_queue: hot.write_seq.bytes_since(hot.snd_una),
             rcv_ooo_bytes: ext.map_or(0, |ext| ext.assembler.bytes()),
             rto_count: u64::from(warm.rto_count),
             rehash: 0,

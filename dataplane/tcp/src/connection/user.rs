@@ -190,6 +190,22 @@ impl Connection {
         self.check();
     }
 
+    /// `TCP_QUICKACK`: leave the interactive mode, in which acknowledgements wait for data to carry them,
+    /// and send one that waits; or enter it. Only for now: the exchange goes on to decide.
+    pub fn set_quickack(&mut self, cx: &mut Cx<'_>, on: bool) {
+        self.hot.pace.set_interactive(!on);
+        let drained = self.hot.copied_seq == self.rcv_nxt();
+        if on && drained && self.hot.flags.has(Flags::ACK_PENDING) {
+            self.hot.flags.set(Flags::ACK_NOW);
+        }
+        self.settle(cx);
+    }
+
+    /// Whether the exchange is not interactive: what `TCP_QUICKACK` reads.
+    pub fn is_quickack(&self) -> bool {
+        !self.hot.pace.is_interactive()
+    }
+
     /// Reset at once; the RST comes out of [`Connection::poll_transmit`], then
     /// [`crate::Event::Closed`].
     pub fn abort(&mut self, cx: &mut Cx<'_>) {

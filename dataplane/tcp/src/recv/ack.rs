@@ -78,6 +78,11 @@ impl AckPace {
         self.replies >= INTERACTIVE_REPLIES
     }
 
+    /// The application says which it is (`TCP_QUICKACK`).
+    pub(crate) fn set_interactive(&mut self, on: bool) {
+        self.replies = if on { INTERACTIVE_REPLIES } else { 0 };
+    }
+
     /// An acknowledgement has left, alone or with data.
     pub(crate) fn on_ack_sent(&mut self) {
         self.quick = self.quick.saturating_sub(1);

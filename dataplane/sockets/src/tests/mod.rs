@@ -1,0 +1,4 @@
+//! Conversations of two hosts, and tables of what each call says in each state.
+
+mod basic;
+mod net;
