@@ -166,7 +166,9 @@ impl App for Load {
         match event {
             AppEvent::Start => {
                 let done = match self.connect {
-                    Some(remote) => io.connect(remote, None, &self.options).map(drop).is_ok(),
+                    Some(remote) => {
+                        io.connect(remote, stack::Local::ANY, &self.options).map(drop).is_ok()
+                    }
                     None => io.listen(None, PORT, 4, &self.options).is_ok(),
                 };
                 if !done {

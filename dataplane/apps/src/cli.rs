@@ -178,13 +178,13 @@ pub(crate) struct IperfArgs {
     /// Print the version
     #[arg(short = 'v', long, help_heading = "Both roles")]
     pub(crate) version: bool,
+    /// Listen at, or connect from, this address of ours only
+    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Both roles")]
+    pub(crate) bind: Option<std::net::IpAddr>,
 
     /// Serve one test, then exit
     #[arg(short = '1', long, help_heading = "Server")]
     pub(crate) one_off: bool,
-    /// Listen at this address of ours only
-    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Server")]
-    pub(crate) bind: Option<std::net::IpAddr>,
 
     /// Seconds to transmit (default 10)
     #[arg(short, long, value_name = "SECS", help_heading = "Client")]

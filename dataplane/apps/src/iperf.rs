@@ -240,6 +240,7 @@ fn client_config(
     config.host_name = host;
     config.params = params;
     config.interval = interval;
+    config.local_addr = args.bind;
     config.local_port = args.cport;
     config.connect_timeout = args.connect_timeout.map(Duration::from_millis);
     if let Some(limit) = rcv_timeout(args)? {

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use core::time::Duration;
 
 use base::{ConnId, Instant, Random};
-use stack::{App, AppEvent, Io};
+use stack::{App, AppEvent, Io, Local};
 use tcp::{CloseReason, ConnOptions};
 
 use crate::link::{Share, below};
@@ -239,7 +239,7 @@ impl Peer {
     fn open(&mut self, io: &mut dyn Io) {
         let Role::Client(server) = self.role else { return };
         while self.opened < self.plan.flows.min(FLOWS_MAX) {
-            match io.connect(server, None, &self.plan.options) {
+            match io.connect(server, Local::ANY, &self.plan.options) {
                 Ok(conn) => {
                     let port = io.local_addr(conn).map_or(0, |a| a.port());
                     self.admit(conn, port, false);

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::{ConnId, Instant};
-use stack::{ConnectError, Io, ListenError};
+use stack::{ConnectError, Io, ListenError, Local};
 
 use crate::abi::*;
 use crate::addr::unmapped;
@@ -418,10 +418,14 @@ impl Sockets {
         }
         let remote = Self::destination(socket, addr)?;
         let options = socket.options.for_connection();
-        let port = socket.bound.map(|bound| bound.port);
-        let conn = io.connect(remote, port, &options).map_err(|error| match error {
+        let local = socket.bound.map_or(Local::ANY, |bound| Local {
+            // The one that an earlier connection had goes with it.
+            addr: bound.addr.filter(|_| bound.by_bind),
+            port: Some(bound.port),
+        });
+        let conn = io.connect(remote, local, &options).map_err(|error| match error {
             ConnectError::NoRoute | ConnectError::Invalid => Errno::ENETUNREACH,
-            ConnectError::PortsExhausted => Errno::EADDRNOTAVAIL,
+            ConnectError::NotOurs | ConnectError::PortsExhausted => Errno::EADDRNOTAVAIL,
             ConnectError::Limit => Errno::ENOBUFS,
         })?;
         let local = io.local_addr(conn);

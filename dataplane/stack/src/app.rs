@@ -94,14 +94,48 @@ pub enum ListenError {
     Invalid,
 }
 
+/// Where a connection that we open begins. What is left open is chosen: the address by the route, the
+/// port among those that are free towards the peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Local {
+    /// One of our addresses; an unspecified one counts as `None`.
+    pub addr: Option<IpAddr>,
+    /// A port, not zero.
+    pub port: Option<u16>,
+}
+
+impl Local {
+    /// Any of our addresses and any free port.
+    pub const ANY: Self = Self { addr: None, port: None };
+
+    /// From this address of ours, from a free port.
+    pub const fn addr(addr: IpAddr) -> Self {
+        Self { addr: Some(addr), port: None }
+    }
+
+    /// From this port, at the address that the route says.
+    pub const fn port(port: u16) -> Self {
+        Self { addr: None, port: Some(port) }
+    }
+}
+
+/// From exactly there.
+impl From<SocketAddr> for Local {
+    fn from(at: SocketAddr) -> Self {
+        Self { addr: Some(at.ip()), port: Some(at.port()) }
+    }
+}
+
 /// Why connecting failed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectError {
-    /// No address of ours in the peer's family, or no route.
+    /// No address of ours in the peer's family (or the one asked for is not of it), or no route.
     NoRoute,
+    /// The local address asked for is not ours.
+    NotOurs,
     /// Unspecified, multicast or broadcast address, or port zero.
     Invalid,
-    /// All local ports towards this peer are in use (or the one asked for is).
+    /// All ports of the local address towards this peer are in use (or the one asked for is).
     PortsExhausted,
     /// Connection table or memory is full.
     Limit,
@@ -162,12 +196,13 @@ pub trait Io {
     /// Whether a connection or TIME-WAIT record has this local port. A walk over all of them.
     fn is_port_used(&self, port: u16) -> bool;
 
-    /// Open a connection, from `local_port` or a free one. The route decides on the port of the
-    /// instance that it uses; a scope (of a link-local address, above all) names one, counted from 1.
+    /// Open a connection from `local`. The route decides on the port of the instance that it uses,
+    /// also for an address of another one; a scope (of a link-local address, above all) names one,
+    /// counted from 1.
     fn connect(
         &mut self,
         remote: SocketAddr,
-        local_port: Option<u16>,
+        local: Local,
         options: &ConnOptions,
     ) -> Result<ConnId, ConnectError>;
 

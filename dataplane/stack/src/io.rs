@@ -9,9 +9,9 @@ use wire::FlowKey;
 use crate::conn::Phase;
 use crate::demux::Kind;
 use crate::inner::{APP_QUEUE, Core, Stopping};
-use crate::route::AddressClass;
+use crate::route::{AddressClass, is_link_local};
 use crate::storage::{AppendPlace, Shortage};
-use crate::{AppEvent, ConnectError, Io, ListenError, Message, Outgoing, Recv, StackParams};
+use crate::{AppEvent, ConnectError, Io, ListenError, Local, Message, Outgoing, Recv, StackParams};
 
 /// Bytes under way up to which a connection counts as one that sends little.
 const SMALL_SENDER: u32 = 16_384;
@@ -97,12 +97,17 @@ impl<D: Device> Io for Core<D> {
     fn connect(
         &mut self,
         remote: SocketAddr,
-        local_port: Option<u16>,
+        local: Local,
         options: &ConnOptions,
     ) -> Result<ConnId, ConnectError> {
-        if remote.port() == 0 || local_port == Some(0) {
+        if remote.port() == 0 || local.port == Some(0) {
             return Err(ConnectError::Invalid);
         }
+        let own = local.addr.filter(|a| !a.is_unspecified());
+        let own_port = match own {
+            Some(addr) => Some(self.routes.port_of(addr).ok_or(ConnectError::NotOurs)?),
+            None => None,
+        };
         match self.routes.classify(remote.ip()) {
             AddressClass::Unicast => {}
             // Frames to ourselves do not leave the device, and come back from none.
@@ -114,13 +119,20 @@ impl<D: Device> Io for Core<D> {
         }
         let now = self.env.now;
         let link = scope(remote);
-        let route = self.routes.lookup(now, remote.ip(), link);
-        let route = route.ok().filter(|route| link.is_none_or(|link| link == route.port));
+        let route = self.routes.lookup(now, remote.ip(), link.or(own_port)).ok();
+        // A scope, and a link-local address of ours, hold on their own link only (RFC 4007).
+        let own_link = own_port.filter(|_| own.is_some_and(is_link_local));
+        let route = route.filter(|route| {
+            link.is_none_or(|link| link == route.port)
+                && own_link.is_none_or(|link| link == route.port)
+                && own.is_none_or(|addr| addr.is_ipv4() == remote.is_ipv4())
+        });
         let Some(route) = route else {
             self.env.counters.ip_out_no_routes += 1;
             return Err(ConnectError::NoRoute);
         };
-        let (key, iss) = self.choose_key(route.source, remote, local_port)?;
+        let source = own.unwrap_or(route.source);
+        let (key, iss) = self.choose_key(source, remote, local.port)?;
         let path = self.path(route.port, &key, iss);
         let params = self.env.current_params();
         let handshake = Handshake::connect(&mut self.env.cx(params), &path, options);

@@ -307,7 +307,8 @@ fn plateau_below(len: u16) -> u16 {
     PLATEAUS.into_iter().find(|&plateau| plateau < len).unwrap_or(0)
 }
 
-fn is_link_local(addr: IpAddr) -> bool {
+/// `addr` means something on its own link only.
+pub(crate) fn is_link_local(addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(v4) => v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),

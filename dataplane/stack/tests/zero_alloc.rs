@@ -11,7 +11,7 @@ use accel::counting::Counting;
 use base::mem::{MemConfig, MemDevice};
 use base::{ConnId, Instant, SeededRandom, WorkerId};
 use stack::{
-    App, AppEvent, ChecksumPolicy, Io, Limits, LocalAddress, PortSetup, Stack, StackConfig,
+    App, AppEvent, ChecksumPolicy, Io, Limits, Local, LocalAddress, PortSetup, Stack, StackConfig,
     StackParams,
 };
 use tcp::ConnOptions;
@@ -44,7 +44,7 @@ impl App for Load {
         match event {
             AppEvent::Start => match self.connect {
                 Some(remote) => {
-                    io.connect(remote, None, &options).expect("a free port");
+                    io.connect(remote, Local::ANY, &options).expect("a free port");
                 }
                 None => {
                     io.listen(None, 7, 4, &options).expect("a free port");

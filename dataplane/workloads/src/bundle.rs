@@ -6,7 +6,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{ConnId, Instant, ListenerId, WorkerId};
-use stack::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv, StackParams};
+use stack::{App, AppEvent, ConnectError, Io, ListenError, Local, Message, Recv, StackParams};
 use tcp::{ConnOptions, SendError, TcpInfo};
 
 /// Applications that a bundle can hold: their number is the top byte of a timer's token.
@@ -182,10 +182,10 @@ impl Io for Scoped<'_> {
     fn connect(
         &mut self,
         remote: SocketAddr,
-        local_port: Option<u16>,
+        local: Local,
         options: &ConnOptions,
     ) -> Result<ConnId, ConnectError> {
-        let conn = self.io.connect(remote, local_port, options)?;
+        let conn = self.io.connect(remote, local, options)?;
         self.owners.own_conn(conn, self.index);
         Ok(conn)
     }

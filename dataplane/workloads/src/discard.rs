@@ -100,7 +100,8 @@ mod tests {
         let peer = net.add_host(None);
         net.run_for(Duration::from_millis(1));
         let remote = SocketAddr::new(Net::addr(server), 9);
-        let conn = net.io(peer).connect(remote, None, &config.options).expect("a route");
+        let conn =
+            net.io(peer).connect(remote, stack::Local::ANY, &config.options).expect("a route");
         net.run_for(Duration::from_millis(10));
         let mut left = 1_000_000;
         while left > 0 {

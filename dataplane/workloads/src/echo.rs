@@ -89,7 +89,8 @@ mod tests {
         let peer = net.add_host(None);
         net.run_for(Duration::from_millis(1));
         let remote = SocketAddr::new(Net::addr(server), 7);
-        let conn = net.io(peer).connect(remote, None, &Default::default()).expect("a route");
+        let conn =
+            net.io(peer).connect(remote, stack::Local::ANY, &Default::default()).expect("a route");
         net.run_for(Duration::from_millis(10));
         let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
         let (mut sent, mut shut) = (0, false);

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use base::{ConnId, Instant, ListenerId, Random, SeededRandom, WorkerId};
-use stack::{App, AppEvent, ConnectError, Io, ListenError, Message, Recv, StackParams};
+use stack::{App, AppEvent, ConnectError, Io, ListenError, Local, Message, Recv, StackParams};
 use tcp::{CloseReason, ConnOptions, SendError, State, TcpInfo};
 
 /// A run with more steps than this is a livelock.
@@ -119,7 +119,12 @@ impl Net {
     }
 
     pub fn addr(host: usize) -> IpAddr {
-        IpAddr::V4(Ipv4Addr::new(10, 0, 0, host as u8 + 1))
+        Self::nth_addr(host, 0)
+    }
+
+    /// One of the 256 addresses that a host has.
+    pub fn nth_addr(host: usize, nth: u8) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(10, 0, nth, host as u8 + 1))
     }
 
     pub fn io(&mut self, host: usize) -> FakeIo<'_> {
@@ -428,15 +433,19 @@ impl Io for FakeIo<'_> {
     fn connect(
         &mut self,
         remote: SocketAddr,
-        local_port: Option<u16>,
+        local: Local,
         options: &ConnOptions,
     ) -> Result<ConnId, ConnectError> {
         let net = &mut *self.net;
         let Some(peer_host) = (0..net.hosts.len()).find(|h| Net::addr(*h) == remote.ip()) else {
             return Err(ConnectError::NoRoute);
         };
+        let own = local.addr.unwrap_or(Net::addr(self.host));
+        if !(0..=u8::MAX).any(|nth| Net::nth_addr(self.host, nth) == own) {
+            return Err(ConnectError::NotOurs);
+        }
         net.next_port += 1;
-        let local = SocketAddr::new(Net::addr(self.host), local_port.unwrap_or(net.next_port));
+        let local = SocketAddr::new(own, local.port.unwrap_or(net.next_port));
         let index = net.ends.len();
         let end = |host, local, remote, peer| End {
             host,

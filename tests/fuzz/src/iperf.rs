@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use base::ConnId;
 use serde_json::{Value, json};
-use stack::{AppEvent, Io};
+use stack::{AppEvent, Io, Local};
 use workloads::fake::{Link, Net};
 use workloads::iperf::text::Renderer;
 use workloads::iperf::{
@@ -142,7 +142,8 @@ fn words(input: &mut Input<'_>) -> Vec<u8> {
 }
 
 fn connect(net: &mut Net, host: usize) -> ConnId {
-    let conn = net.io(host).connect(server_addr(), None, &Default::default()).expect("a route");
+    let conn =
+        net.io(host).connect(server_addr(), Local::ANY, &Default::default()).expect("a route");
     net.run_for(Duration::from_millis(5));
     conn
 }

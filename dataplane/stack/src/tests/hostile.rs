@@ -9,14 +9,17 @@ use alloc::sync::Arc;
 
 use base::mem::{MemConfig, MemDevice};
 use base::{Checksum, ConnId, Device, DropReason, Frame, Instant, RxMeta, SeededRandom, TcpFlags};
-use core::net::SocketAddr;
+use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use tcp::{CloseReason, ConnOptions};
 use wire::icmpv4::{self, Icmpv4Error};
 use wire::{Mac, protocol};
 
 use super::fixture::*;
-use crate::{AppEvent, ChecksumPolicy, Command, ConnectError, Io, Outgoing, Stack, StackParams};
+use crate::{
+    AppEvent, ChecksumPolicy, Command, ConnectError, Io, Local, LocalAddress, Outgoing, Stack,
+    StackParams,
+};
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const ACK: TcpFlags = TcpFlags::ACK;
@@ -253,8 +256,12 @@ fn h77_data_complete_the_handshake() {
 fn client(port: u16) -> Host {
     let script = move |io: &mut dyn Io, e: &AppEvent| {
         if matches!(e, AppEvent::Start) {
-            io.connect(SocketAddr::from((PEER_IP, port)), Some(4000), &ConnOptions::default())
-                .unwrap();
+            io.connect(
+                SocketAddr::from((PEER_IP, port)),
+                Local::port(4000),
+                &ConnOptions::default(),
+            )
+            .unwrap();
         }
     };
     let mut host = Host::with(mem_config(), stack_config(1, 1500), StackParams::default(), script);
@@ -321,7 +328,7 @@ fn an_unresolved_neighbour_holds_the_syn_back_and_loses_it_in_the_end() {
     let script = |io: &mut dyn Io, e: &AppEvent| {
         if matches!(e, AppEvent::Start) {
             let remote = SocketAddr::from(([10, 0, 0, 77], 9));
-            io.connect(remote, None, &ConnOptions::default()).unwrap();
+            io.connect(remote, Local::ANY, &ConnOptions::default()).unwrap();
         }
     };
     let mut host = Host::with(mem_config(), stack_config(1, 1500), StackParams::default(), script);
@@ -415,16 +422,16 @@ fn h82_h83_ports_run_out_and_ourselves_are_refused() {
     let options = ConnOptions::default();
     let mut ports = Vec::new();
     for _ in 0..4 {
-        let conn = host.stack.io().connect(remote, None, &options).unwrap();
+        let conn = host.stack.io().connect(remote, Local::ANY, &options).unwrap();
         ports.push(host.stack.io().local_addr(conn).unwrap().port());
     }
     ports.sort_unstable();
     assert_eq!(ports, [5000, 5001, 5002, 5003]);
     let io = host.stack.io();
-    assert_eq!(io.connect(remote, None, &options), Err(ConnectError::PortsExhausted));
-    assert_eq!(io.connect(remote, Some(5001), &options), Err(ConnectError::PortsExhausted));
+    assert_eq!(io.connect(remote, Local::ANY, &options), Err(ConnectError::PortsExhausted));
+    assert_eq!(io.connect(remote, Local::port(5001), &options), Err(ConnectError::PortsExhausted));
     let other = SocketAddr::from((PEER_IP, 10));
-    assert!(io.connect(other, Some(5001), &options).is_ok(), "another peer, another tuple");
+    assert!(io.connect(other, Local::port(5001), &options).is_ok(), "another peer, another tuple");
     for (addr, error) in [
         ("10.0.0.1:80", ConnectError::NoRoute),
         ("224.0.0.1:80", ConnectError::Invalid),
@@ -433,8 +440,52 @@ fn h82_h83_ports_run_out_and_ourselves_are_refused() {
         ("10.0.0.2:0", ConnectError::Invalid),
         ("[2001:db8::1]:80", ConnectError::NoRoute),
     ] {
-        assert_eq!(io.connect(addr.parse().unwrap(), None, &options), Err(error), "{addr}");
+        assert_eq!(io.connect(addr.parse().unwrap(), Local::ANY, &options), Err(error), "{addr}");
     }
+}
+
+#[test]
+fn each_local_address_has_its_own_ports() {
+    let params = StackParams { local_port_range: [5000, 5003], ..StackParams::default() };
+    let mut config = stack_config(1, 1500);
+    let second = Ipv4Addr::new(10, 0, 0, 77);
+    config.ports[0].addresses.push(LocalAddress { addr: second.into(), prefix: 24 });
+    let mut host = Host::with(mem_config(), config, params, |_, _| {});
+    host.introduce_peer();
+    let remote = SocketAddr::from((PEER_IP, 9));
+    let options = ConnOptions::default();
+    let io = host.stack.io();
+    let mut used = Vec::new();
+    for local in [Local::ANY, Local::addr(second.into())] {
+        for _ in 0..4 {
+            let conn = io.connect(remote, local, &options).unwrap();
+            used.push(io.local_addr(conn).unwrap());
+        }
+        assert_eq!(io.connect(remote, local, &options), Err(ConnectError::PortsExhausted));
+    }
+    used.sort_unstable();
+    let all =
+        [OUR_IP, second].map(|ip| [5000, 5001, 5002, 5003].map(|p| SocketAddr::from((ip, p))));
+    assert_eq!(used, all.as_flattened());
+    // Outside the range, exactly there, and once.
+    let exact = SocketAddr::from((second, 70));
+    let conn = io.connect(remote, exact.into(), &options).unwrap();
+    assert_eq!(io.local_addr(conn), Some(exact));
+    assert_eq!(io.connect(remote, exact.into(), &options), Err(ConnectError::PortsExhausted));
+    let elsewhere = SocketAddr::from((OUR_IP, 70));
+    assert!(io.connect(remote, elsewhere.into(), &options).is_ok());
+    for (local, error) in [
+        ("10.0.0.3", ConnectError::NotOurs),
+        ("10.0.0.2", ConnectError::NotOurs),
+        ("fd00::1", ConnectError::NoRoute),
+        ("fd00::9", ConnectError::NotOurs),
+    ] {
+        let local = Local::addr(local.parse().unwrap());
+        assert_eq!(io.connect(remote, local, &options), Err(error), "{local:?}");
+    }
+    let unspecified = Local { addr: Some(Ipv4Addr::UNSPECIFIED.into()), port: Some(71) };
+    let conn = io.connect(remote, unspecified, &options).unwrap();
+    assert_eq!(io.local_addr(conn), Some(SocketAddr::from((OUR_IP, 71))));
 }
 
 #[test]
@@ -1064,7 +1115,7 @@ fn h44_icmp_errors_by_version_state_and_code() {
         let peer: core::net::IpAddr = if v6 { PEER_IP6.into() } else { PEER_IP.into() };
         host.stack
             .io()
-            .connect(SocketAddr::new(peer, 9), Some(4000), &ConnOptions::default())
+            .connect(SocketAddr::new(peer, 9), Local::port(4000), &ConnOptions::default())
             .unwrap();
         host.turn();
         let sent = host.sent();

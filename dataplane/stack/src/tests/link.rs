@@ -258,7 +258,7 @@ fn h55_what_one_worker_hears_all_know() {
     let script = |io: &mut dyn crate::Io, e: &crate::AppEvent| {
         if matches!(e, crate::AppEvent::Start) {
             let remote = (PEER_IP, 9).into();
-            io.connect(remote, None, &tcp::ConnOptions::default()).unwrap();
+            io.connect(remote, crate::Local::ANY, &tcp::ConnOptions::default()).unwrap();
         }
     };
     let mut second = Host::with(mem_config(), config, StackParams::default(), script);

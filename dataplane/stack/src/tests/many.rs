@@ -13,7 +13,7 @@ use base::{ConnId, Instant, SeededRandom};
 use tcp::{CloseReason, ConnOptions, TcpParams};
 
 use super::fixture::*;
-use crate::{App, AppEvent, Io, Stack, StackParams};
+use crate::{App, AppEvent, Io, Local, Stack, StackParams};
 
 type Apps = [Box<dyn App>; 2];
 
@@ -77,7 +77,7 @@ fn caller(tally: &Rc<RefCell<Tally>>, total: u32, at_once: u32, reset: bool) -> 
     let tally = Rc::clone(tally);
     let open = move |io: &mut dyn Io, t: &mut Tally| {
         let remote = SocketAddr::from((PEER_IP, 7));
-        io.connect(remote, None, &ConnOptions::default()).expect("a port and a place");
+        io.connect(remote, Local::ANY, &ConnOptions::default()).expect("a port and a place");
         t.opened += 1;
     };
     Box::new(FnApp(move |io: &mut dyn Io, event: AppEvent| {
@@ -196,7 +196,7 @@ fn flows_share_alike_and_a_small_one_gets_through() {
         match event {
             AppEvent::Start => {
                 for port in [7, 7, 7, 7, 8, 7, 7, 7, 7] {
-                    io.connect(SocketAddr::from((PEER_IP, port)), None, &options).unwrap();
+                    io.connect(SocketAddr::from((PEER_IP, port)), Local::ANY, &options).unwrap();
                 }
             }
             AppEvent::Connected { conn } | AppEvent::Writable { conn } => {

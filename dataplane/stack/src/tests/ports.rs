@@ -16,7 +16,7 @@ use wire::arp::Operation;
 use wire::{EtherType, Mac, ethernet};
 
 use super::fixture::*;
-use crate::{AppEvent, Command, ConnectError, Io, LocalAddress, Outgoing, PortSetup, Stack};
+use crate::{AppEvent, Command, ConnectError, Io, Local, LocalAddress, Outgoing, PortSetup, Stack};
 
 const PORTS: [PortId; 2] = [PortId(0), PortId(1)];
 const MACS: [[u8; 6]; 2] = [OUR_MAC, [2, 0, 0, 0, 1, 1]];
@@ -283,7 +283,7 @@ fn the_route_chooses_the_port_of_what_we_open() {
     for port in [0, 1] {
         host.call(move |io| {
             let remote = SocketAddr::new(PEERS[port].into(), 7);
-            let conn = io.connect(remote, None, &ConnOptions::default()).unwrap();
+            let conn = io.connect(remote, Local::ANY, &ConnOptions::default()).unwrap();
             assert_eq!(io.local_addr(conn).unwrap().ip(), IPS[port]);
         });
         let syn = tcp_of(&host.sent(port));
@@ -292,11 +292,47 @@ fn the_route_chooses_the_port_of_what_we_open() {
     }
     // Beyond all prefixes: the first gateway.
     host.call(|io| {
-        let conn = io.connect(SocketAddr::new(FAR.into(), 7), None, &ConnOptions::default());
+        let conn = io.connect(SocketAddr::new(FAR.into(), 7), Local::ANY, &ConnOptions::default());
         assert_eq!(io.local_addr(conn.unwrap()).unwrap().ip(), IPS[0]);
     });
     assert!(host.turn().work > 0 || !host.sent(0).is_empty(), "asks for the gateway");
     assert!(host.sent(1).is_empty());
+}
+
+#[test]
+fn the_address_of_a_connection_chooses_among_gateways_and_no_more() {
+    let mut host = TwoPorts::new(256);
+    host.turn();
+    host.introduce_all([Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 1, 0, 254)]);
+    host.clear();
+    let from = |io: &mut dyn Io, addr: Ipv4Addr, to: Ipv4Addr| {
+        let local = Local::addr(addr.into());
+        let conn = io.connect(SocketAddr::new(to.into(), 7), local, &ConnOptions::default());
+        assert_eq!(io.local_addr(conn.unwrap()).unwrap().ip(), addr);
+    };
+    for port in [0, 1] {
+        host.call(move |io| from(io, IPS[port], FAR));
+        assert_eq!(tcp_of(&host.sent(port)).len(), 1, "by the gateway of its own link");
+        assert!(host.sent(1 - port).is_empty());
+    }
+    host.introduce(0, PEERS[0]);
+    host.clear();
+    host.call(move |io| from(io, IPS[1], PEERS[0]));
+    assert_eq!(tcp_of(&host.sent(0)).len(), 1, "the longest prefix decides");
+    // What is link-local stays on its link.
+    host.call(|io| {
+        let remote = SocketAddrV6::new(LINK_LOCAL_PEER, 7, 0, 1);
+        let refused =
+            io.connect(remote.into(), Local::addr(LINK_LOCAL[1].into()), &ConnOptions::default());
+        assert_eq!(refused.unwrap_err(), ConnectError::NoRoute);
+        let remote = SocketAddrV6::new(LINK_LOCAL_PEER, 7, 0, 0);
+        let local = Local::addr(LINK_LOCAL[1].into());
+        assert!(io.connect(remote.into(), local, &ConnOptions::default()).is_ok());
+    });
+    host.now += Duration::from_millis(1);
+    host.turn();
+    assert!(host.sent(0).is_empty());
+    assert!(!host.sent(1).is_empty(), "a solicitation on the link of the address");
 }
 
 #[test]
@@ -337,7 +373,7 @@ fn link_local_peers_are_told_apart_by_their_link() {
     let ask = |scope: u32| {
         move |io: &mut dyn Io| {
             let remote = SocketAddrV6::new(LINK_LOCAL_PEER, 7, 0, scope);
-            let conn = io.connect(remote.into(), None, &ConnOptions::default()).unwrap();
+            let conn = io.connect(remote.into(), Local::ANY, &ConnOptions::default()).unwrap();
             let own = LINK_LOCAL[scope.saturating_sub(1) as usize];
             assert_eq!(io.local_addr(conn).unwrap().ip(), own);
         }
@@ -352,7 +388,7 @@ fn link_local_peers_are_told_apart_by_their_link() {
     }
     host.call(|io| {
         let remote = SocketAddrV6::new(LINK_LOCAL_PEER, 7, 0, 3);
-        let refused = io.connect(remote.into(), None, &ConnOptions::default());
+        let refused = io.connect(remote.into(), Local::ANY, &ConnOptions::default());
         assert_eq!(refused.unwrap_err(), ConnectError::NoRoute, "there is no third port");
     });
     // The same address on two links: two neighbours.

@@ -15,7 +15,7 @@ use base::{Device, Instant, Offloads, Random, SeededRandom};
 use tcp::{CloseReason, ConnOptions};
 
 use super::fixture::*;
-use crate::{AppEvent, Io, Stack, StackConfig, StackParams};
+use crate::{AppEvent, Io, Local, Stack, StackConfig, StackParams};
 
 /// What one end has done so far.
 #[derive(Default)]
@@ -111,7 +111,7 @@ pub(super) fn end(
                 None => {
                     io.listen(None, 5001, 16, &options).unwrap();
                 }
-                Some(remote) => current = Some(io.connect(remote, None, &options).unwrap()),
+                Some(remote) => current = Some(io.connect(remote, Local::ANY, &options).unwrap()),
             },
             AppEvent::Accepted { conn, .. } | AppEvent::Connected { conn } => {
                 current = Some(conn);

@@ -14,7 +14,7 @@ use base::{ConnId, DropReason, Instant, SeededRandom};
 use tcp::{CloseReason, ConnOptions};
 
 use super::fixture::*;
-use crate::{AppEvent, Io, Stack, StackParams};
+use crate::{AppEvent, Io, Local, Stack, StackParams};
 
 /// What an end has been told, in short.
 #[derive(Default)]
@@ -174,7 +174,7 @@ impl Wire {
 
     fn connect(&mut self, end: usize, v6: bool, port: u16, from: u16, options: &ConnOptions) {
         let remote = SocketAddr::new(address(1 - end, v6), port);
-        self.stacks[end].io().connect(remote, Some(from), options).expect("a place");
+        self.stacks[end].io().connect(remote, Local::port(from), options).expect("a place");
     }
 
     fn conn(&self, end: usize) -> ConnId {
@@ -382,14 +382,14 @@ fn closing_before_there_is_an_answer_gives_up() {
     let mut wire = Wire::established(false, &StackParams::default(), &ConnOptions::default());
     wire.lose(0, &[0]);
     let remote = SocketAddr::new(PEER_IP.into(), 80);
-    let conn = wire.stacks[0].io().connect(remote, None, &ConnOptions::default()).unwrap();
+    let conn = wire.stacks[0].io().connect(remote, Local::ANY, &ConnOptions::default()).unwrap();
     wire.run_for(Duration::from_millis(1));
     wire.stacks[0].io().close(conn);
     wire.settle();
     assert_eq!(wire.told[0].borrow().closed, [CloseReason::Aborted]);
     assert_eq!(wire.stacks[0].table(), [1, 0, 0]);
     // Closing one's side only keeps the attempt, and the FIN follows.
-    let conn = wire.stacks[0].io().connect(remote, None, &ConnOptions::default()).unwrap();
+    let conn = wire.stacks[0].io().connect(remote, Local::ANY, &ConnOptions::default()).unwrap();
     wire.stacks[0].io().shutdown(conn);
     wire.settle();
     assert_eq!(wire.told[1].borrow().accepted.len(), 2);

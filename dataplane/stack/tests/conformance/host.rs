@@ -9,8 +9,8 @@ use std::time::Duration;
 use base::mem::{MemConfig, MemDevice};
 use base::{ConnId, Device, DropReason, Instant, ListenerId, SeededRandom, TcpFlags, WorkerId};
 use stack::{
-    App, AppEvent, ChecksumPolicy, Command, ConnRow, Io, Limits, LocalAddress, Outgoing, PortSetup,
-    Stack, StackConfig, StackParams,
+    App, AppEvent, ChecksumPolicy, Command, ConnRow, Io, Limits, Local, LocalAddress, Outgoing,
+    PortSetup, Stack, StackConfig, StackParams,
 };
 use tcp::{CloseReason, ConnOptions};
 use wire::{EtherType, Mac, TcpFields, TcpHeader, TcpOptions, checksum, ethernet, ipv4, ipv6};
@@ -172,7 +172,7 @@ impl Host {
     /// Connect from our port to the peer's.
     pub(crate) fn connect(&mut self, options: &ConnOptions) {
         let remote = SocketAddr::new(self.family.peer(), PEER_PORT);
-        let conn = self.io().connect(remote, Some(OUR_PORT), options).expect("a free port");
+        let conn = self.io().connect(remote, Local::port(OUR_PORT), options).expect("a free port");
         self.told.borrow_mut().conn = Some(conn);
     }
 

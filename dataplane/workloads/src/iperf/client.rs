@@ -1,10 +1,10 @@
 //! The client: it opens every connection, commands the test and decides when it ends.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use base::{ConnId, Instant};
-use stack::{App, AppEvent, ConnectError, Io};
+use stack::{App, AppEvent, ConnectError, Io, Local};
 use tcp::{CloseReason, ConnOptions};
 
 use super::code::{Code, Failure};
@@ -41,6 +41,8 @@ pub struct ClientConfig {
     pub params: Params,
     /// Report interval; `None` without interval reports.
     pub interval: Option<Duration>,
+    /// `--bind`: the address of ours to connect from.
+    pub local_addr: Option<IpAddr>,
     /// `--cport`: local port of the first data stream, the others follow.
     pub local_port: Option<u16>,
     /// `--connect-timeout` for the control connection; `None` leaves it to TCP.
@@ -63,6 +65,7 @@ impl ClientConfig {
             host_name: server.ip().to_string(),
             params: Params::default(),
             interval: Some(Duration::from_secs(1)),
+            local_addr: None,
             local_port: None,
             connect_timeout: None,
             rcv_timeout: Duration::from_secs(120),
@@ -161,7 +164,8 @@ impl Client {
             user_timeout: self.config.snd_timeout,
             ..ConnOptions::default()
         };
-        match io.connect(self.config.server, None, &options) {
+        let local = Local { addr: self.config.local_addr, port: None };
+        match io.connect(self.config.server, local, &options) {
             Ok(conn) => self.control = Some(Control::new(conn)),
             Err(error) => self.fail(io, Failure::with(Code::CONNECT, connect_error(error))),
         }
@@ -341,14 +345,15 @@ impl Client {
         // Each connection gets the whole limit: a hundred of them over a long path take a while.
         self.deadline = io.now() + ANSWER_LIMIT;
         let index = u16::try_from(m.streams.len()).unwrap_or(u16::MAX);
-        let local = self.config.local_port.map(|first| first.checked_add(index));
-        if local == Some(None) {
+        let port = self.config.local_port.map(|first| first.checked_add(index));
+        if port == Some(None) {
             let detail = "local port beyond 65535";
             return self.fail(io, Failure::with(Code::STREAM_CONNECT, detail));
         }
         let (mut options, _) = self.config.params.conn_options();
         options.user_timeout = self.config.snd_timeout;
-        match io.connect(self.config.server, local.flatten(), &options) {
+        let local = Local { addr: self.config.local_addr, port: port.flatten() };
+        match io.connect(self.config.server, local, &options) {
             Ok(conn) => {
                 self.opening = Some(Opening { conn, established: false, cookie_sent: 0 });
             }
@@ -686,6 +691,7 @@ impl App for Client {
 const fn connect_error(error: ConnectError) -> &'static str {
     match error {
         ConnectError::NoRoute => "no route to host",
+        ConnectError::NotOurs => "local address is not ours",
         ConnectError::Invalid => "invalid address",
         ConnectError::PortsExhausted => "no local port",
         ConnectError::Limit => "too many connections",

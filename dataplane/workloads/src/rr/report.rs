@@ -80,6 +80,8 @@ pub struct Setup {
 pub enum Failure {
     /// No route, or no address of ours in that family.
     NoRoute,
+    /// The address to connect from is not ours.
+    NotOurs,
     /// The address is none to connect to.
     Invalid,
     /// All local ports towards the server are in use.
@@ -106,8 +108,9 @@ pub enum Failure {
 
 impl Failure {
     /// All of them, in the order of [`Failures`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoRoute,
+        Self::NotOurs,
         Self::Invalid,
         Self::NoPort,
         Self::TableFull,
@@ -125,6 +128,7 @@ impl Failure {
     pub const fn key(self) -> &'static str {
         match self {
             Self::NoRoute => "no_route",
+            Self::NotOurs => "address_not_ours",
             Self::Invalid => "invalid_address",
             Self::NoPort => "no_local_port",
             Self::TableFull => "table_full",
@@ -143,6 +147,7 @@ impl Failure {
     pub const fn text(self) -> &'static str {
         match self {
             Self::NoRoute => "no route to host",
+            Self::NotOurs => "local address is not ours",
             Self::Invalid => "invalid address",
             Self::NoPort => "no local port left",
             Self::TableFull => "connection table full",
@@ -178,6 +183,7 @@ impl Failure {
     pub(crate) const fn of_connect(error: ConnectError) -> Self {
         match error {
             ConnectError::NoRoute => Self::NoRoute,
+            ConnectError::NotOurs => Self::NotOurs,
             ConnectError::Invalid => Self::Invalid,
             ConnectError::PortsExhausted => Self::NoPort,
             ConnectError::Limit => Self::TableFull,

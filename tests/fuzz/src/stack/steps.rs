@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use base::{Device, TcpFlags};
-use stack::{Command, StackParams};
+use stack::{Command, Local, StackParams};
 use tcp::ConnOptions;
 use tcp::params::CongestionAlgorithm;
 use wire::icmpv4::Icmpv4Error;
@@ -291,10 +291,18 @@ impl World {
         let choice = input.u8();
         let options = options(input);
         let peer = &mut self.peers[index];
-        let (remote, _) = peer.addresses();
+        let (remote, own) = peer.addresses();
         let remote = SocketAddr::new(remote, peer.port);
-        let local_port = (choice & 1 != 0).then_some(3000 + u16::from(choice >> 1 & 3));
-        if let Ok(conn) = self.stack.io().connect(remote, local_port, &options) {
+        let local = Local {
+            // Ours, the peer's, or whatever the route says.
+            addr: match choice >> 3 & 7 {
+                0 => Some(own),
+                1 => Some(remote.ip()),
+                _ => None,
+            },
+            port: (choice & 1 != 0).then_some(3000 + u16::from(choice >> 1 & 3)),
+        };
+        if let Ok(conn) = self.stack.io().connect(remote, local, &options) {
             self.book.borrow_mut().begin(conn);
         }
     }

@@ -238,7 +238,7 @@ fn too_many_silent_connections_are_refused_and_forgotten() {
     let mut net = new_net();
     let scanner = net.add_host(None);
     for _ in 0..600 {
-        let _ = net.io(scanner).connect(server_addr(), None, &Default::default());
+        let _ = net.io(scanner).connect(server_addr(), Local::ANY, &Default::default());
     }
     net.run_for(secs(1));
     assert!(net.open_conns(SERVER) <= 600);

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use base::{ConnId, Instant};
 use serde_json::{Value, json};
-use stack::{AppEvent, Io};
+use stack::{AppEvent, Io, Local};
 
 use super::*;
 use crate::fake::{Link, Net};
@@ -177,7 +177,8 @@ impl Script {
 }
 
 pub(super) fn connect(net: &mut Net, host: usize) -> ConnId {
-    let conn = net.io(host).connect(server_addr(), None, &Default::default()).expect("a route");
+    let conn =
+        net.io(host).connect(server_addr(), Local::ANY, &Default::default()).expect("a route");
     net.run_for(Duration::from_millis(5));
     conn
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use base::{ConnId, Instant};
-use stack::{ConnectError, Io};
+use stack::{ConnectError, Io, Local};
 use tcp::{CloseReason, ConnOptions};
 
 use super::{Messages, Target};
@@ -102,7 +102,7 @@ impl Churn {
         index: u32,
     ) -> Result<ConnId, ConnectError> {
         let options = ConnOptions { nodelay: true, ..ConnOptions::default() };
-        let conn = io.connect(target.next(), None, &options)?;
+        let conn = io.connect(target.next(), Local::ANY, &options)?;
         if let Some(place) = self.places.get_mut(index as usize) {
             *place = Place {
                 conn: Some(conn),

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use base::{ConnId, Instant};
-use stack::{ConnectError, Io};
+use stack::{ConnectError, Io, Local};
 use tcp::ConnOptions;
 
 use super::{Messages, OPENING_AT_ONCE, Target};
@@ -98,7 +98,7 @@ impl Ping {
         while self.opening < OPENING_AT_ONCE && (self.opened + self.opening) < self.count() {
             let options = ConnOptions { nodelay: true, ..ConnOptions::default() };
             let remote: SocketAddr = target.next();
-            let conn = io.connect(remote, None, &options)?;
+            let conn = io.connect(remote, Local::ANY, &options)?;
             let index = self.opened + self.opening;
             self.opening += 1;
             opened(conn, index);

@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use base::ConnId;
-use stack::Io;
+use stack::{Io, Local};
 
 use super::*;
 use crate::echo::Echo;
@@ -276,7 +276,8 @@ fn answers(sizes: Option<(u32, u32)>, parts: &[&[u8]]) -> Vec<usize> {
 
 fn open(net: &mut Net, peer: usize, server: usize) -> ConnId {
     let remote = SocketAddr::new(Net::addr(server), PORT);
-    let conn = net.io(peer).connect(remote, None, &tcp::ConnOptions::default()).expect("a route");
+    let conn =
+        net.io(peer).connect(remote, Local::ANY, &tcp::ConnOptions::default()).expect("a route");
     net.run_for(Duration::from_millis(10));
     conn
 }
