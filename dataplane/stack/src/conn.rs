@@ -173,6 +173,14 @@ impl Conn {
         }
     }
 
+    /// It will be visited and filed in this turn anyway, and has no news.
+    #[inline]
+    pub(crate) fn is_noted(&self) -> bool {
+        self.unfiled
+            && self.ready.is_linked()
+            && matches!(&self.phase, Phase::Open(connection) if !connection.has_event())
+    }
+
     /// Take over the engine's events. Whether the connection may have something to send.
     pub(crate) fn take_events(&mut self) -> bool {
         let connection = match &mut self.phase {

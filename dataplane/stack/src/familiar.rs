@@ -116,7 +116,13 @@ impl Familiar {
         let ports = head.get(end..)?.first_chunk::<4>()?;
         let [_, source, _, destination] = ports;
         let flow = self.0[usize::from(source ^ destination) % FLOWS].as_ref()?;
-        (flow.tuple == network.tuple && head.first_chunk() == Some(&flow.link)).then_some(flow)
+        // Two words for IPv4; what follows is zero in both.
+        let same = if end == V4_END {
+            !flow.key.is_ipv6() && flow.tuple[..12] == network.tuple[..12]
+        } else {
+            flow.key.is_ipv6() && flow.tuple == network.tuple
+        };
+        (same && head.first_chunk() == Some(&flow.link)).then_some(flow)
     }
 }
 

@@ -396,6 +396,9 @@ impl<D: Device> Core<D> {
     /// is called for.
     pub(crate) fn after(&mut self, slot: u32) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
+        if conn.is_noted() {
+            return;
+        }
         let may_send = conn.take_events();
         let (news, ready) = (conn.pending.any(), may_send && !conn.ready.is_linked());
         let port = conn.port;

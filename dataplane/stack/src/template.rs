@@ -164,16 +164,16 @@ impl Template {
             transport::<L4_V4>(&mut self.bytes, seq, part.flags, field);
         }
         // The usual lengths are copied without a call.
-        const PLAIN_V4: usize = L4_V4 + header::HEADER_LEN;
-        const STAMPED_V4: usize = PLAIN_V4 + TIMESTAMPS_LEN;
-        const PLAIN_V6: usize = L4_V6 + header::HEADER_LEN;
-        const STAMPED_V6: usize = PLAIN_V6 + TIMESTAMPS_LEN;
-        match self.len {
-            PLAIN_V4 => copy::<PLAIN_V4>(out, &self.bytes),
-            STAMPED_V4 => copy::<STAMPED_V4>(out, &self.bytes),
-            PLAIN_V6 => copy::<PLAIN_V6>(out, &self.bytes),
-            STAMPED_V6 => copy::<STAMPED_V6>(out, &self.bytes),
-            len => out.copy_from_slice(&self.bytes[..len]),
+        const SHORTEST: usize = L4_V4 + header::HEADER_LEN;
+        let out = &mut out[..self.len];
+        copy::<SHORTEST>(out, &self.bytes, 0);
+        let mut at = SHORTEST;
+        if self.len >= SHORTEST + TIMESTAMPS_LEN {
+            copy::<TIMESTAMPS_LEN>(out, &self.bytes, SHORTEST);
+            at += TIMESTAMPS_LEN;
+        }
+        if at < self.len {
+            out[at..].copy_from_slice(&self.bytes[at..self.len]);
         }
     }
 
@@ -262,10 +262,8 @@ fn put<const N: usize>(bytes: &mut Bytes, at: usize, value: [u8; N]) {
 }
 
 #[inline]
-fn copy<const N: usize>(out: &mut [u8], bytes: &Bytes) {
-    if let (Some(out), Some(bytes)) = (out.first_chunk_mut::<N>(), bytes.first_chunk::<N>()) {
-        *out = *bytes;
-    }
+fn copy<const N: usize>(out: &mut [u8], bytes: &Bytes, at: usize) {
+    out[at..at + N].copy_from_slice(&bytes[at..at + N]);
 }
 
 /// A word of 32 bits in a partial sum.

@@ -125,6 +125,11 @@ impl Estimator {
         self.has_sample().then(|| from_us(self.srtt_us8 / 8))
     }
 
+    /// As [`Estimator::srtt`], microseconds.
+    pub(crate) fn srtt_us(&self) -> Option<u32> {
+        self.has_sample().then_some(self.srtt_us8 / 8)
+    }
+
     /// Mean deviation, what `tcp_info` calls `rttvar`; zero before the first sample.
     pub const fn mdev(&self) -> Duration {
         from_us(self.mdev_us4 / 4)

@@ -14,6 +14,7 @@ struct Node<T> {
     left: u32,
     /// In a free node, the next free one.
     right: u32,
+    /// In a free node, perhaps one that is spent.
     value: Option<T>,
 }
 
@@ -93,18 +94,40 @@ impl<T> OrderedArena<T> {
         }
         let priority = self.draw();
         let Some(fresh) = self.claim(key, priority) else { return Err(value) };
+        self.nodes[fresh as usize].value = Some(value);
+        self.hang(set, fresh);
+        Ok(Place(fresh))
+    }
+
+    /// Add an item that somebody has used and left behind with [`OrderedArena::pop_first_spent`], or a
+    /// new one: for items too large to be moved about. `None` when the arena is full. The set must not
+    /// have the key.
+    pub fn insert_spent(&mut self, set: &mut Ordered, key: u64) -> Option<Place>
+    where
+        T: Default,
+    {
+        debug_assert!(self.get(set, key).is_none());
+        let priority = self.draw();
+        let fresh = self.claim(key, priority)?;
+        self.nodes[fresh as usize].value.get_or_insert_default();
+        self.hang(set, fresh);
+        Some(Place(fresh))
+    }
+
+    /// Put a node with key, priority and value into the tree.
+    fn hang(&mut self, set: &mut Ordered, fresh: u32) {
+        set.len += 1;
+        let Node { key, priority, .. } = self.nodes[fresh as usize];
         let (mut parent, mut index) = (None, set.root);
         while let Some(node) = self.node(index).filter(|node| node.priority >= priority) {
             let right = node.key < key;
             parent = Some((index, right));
             index = if right { node.right } else { node.left };
         }
-        let (left, right) = self.split(index, key);
+        let (left, right) = if index == NIL { (NIL, NIL) } else { self.split(index, key) };
         let node = &mut self.nodes[fresh as usize];
-        (node.left, node.right, node.value) = (left, right, Some(value));
+        (node.left, node.right) = (left, right);
         self.link(set, parent, fresh);
-        set.len += 1;
-        Ok(Place(fresh))
     }
 
     /// The item at `place`. The caller must have kept `place` from a time since which the item has
@@ -163,6 +186,20 @@ impl<T> OrderedArena<T> {
 
     /// Take out the item with the smallest key.
     pub fn pop_first(&mut self, set: &mut Ordered) -> Option<(u64, T)> {
+        let (key, index) = self.unhang_first(set)?;
+        self.release(index).map(|value| (key, value))
+    }
+
+    /// Take out the item with the smallest key, which is as good as new, and leave it for
+    /// [`OrderedArena::insert_spent`].
+    pub fn pop_first_spent(&mut self, set: &mut Ordered) {
+        if let Some((_, index)) = self.unhang_first(set) {
+            self.free(index);
+        }
+    }
+
+    /// Take the node with the smallest key out of the tree. Returns the key and the node.
+    fn unhang_first(&mut self, set: &mut Ordered) -> Option<(u64, u32)> {
         let (mut parent, mut index) = (None, set.root);
         let (key, right) = loop {
             let node = self.node(index)?;
@@ -176,7 +213,7 @@ impl<T> OrderedArena<T> {
         };
         self.link(set, parent, right);
         set.len -= 1;
-        self.release(index).map(|value| (key, value))
+        Some((key, index))
     }
 
     /// The item with the largest key that is not larger than `key`.
@@ -339,12 +376,15 @@ impl<T> OrderedArena<T> {
     }
 
     fn release(&mut self, index: u32) -> Option<T> {
-        let node = self.nodes.get_mut(index as usize)?;
-        let value = node.value.take();
-        node.right = self.free;
+        let value = self.nodes.get_mut(index as usize)?.value.take();
+        self.free(index);
+        value
+    }
+
+    fn free(&mut self, index: u32) {
+        self.nodes[index as usize].right = self.free;
         self.free = index;
         self.used -= 1;
-        value
     }
 
     /// The next priority: a step of splitmix64.

@@ -54,13 +54,13 @@ pub(super) struct Chunk<F> {
     end: u8,
 }
 
-impl<F> Chunk<F> {
-    fn of(record: Record<F>) -> Self {
-        let mut records = [const { None }; CHUNK_RECORDS];
-        records[0] = Some(record);
-        Self { records, start: 0, end: 1 }
+impl<F> Default for Chunk<F> {
+    fn default() -> Self {
+        Self { records: [const { None }; CHUNK_RECORDS], start: 0, end: 0 }
     }
+}
 
+impl<F> Chunk<F> {
     fn get(&self, index: u8) -> Option<&Record<F>> {
         self.records.get(usize::from(index))?.as_ref()
     }
@@ -82,6 +82,9 @@ impl<F> Chunk<F> {
                 (begin..begin + u64::from(record.len)).contains(&offset)
             })
         };
+        if holds(&hint) {
+            return Some(hint);
+        }
         let hint = hint.clamp(self.start, self.end);
         (hint..self.end).chain(self.start..hint).find(holds)
     }
@@ -199,9 +202,11 @@ impl SendStore {
             chunk.end += 1;
             return true;
         }
-        let Ok(place) = storage.sent.insert(&mut self.chunks, key, Chunk::of(record)) else {
-            return false;
-        };
+        let Some(place) = storage.sent.insert_spent(&mut self.chunks, key) else { return false };
+        let Some((_, chunk)) = storage.sent.at_place_mut(place) else { return false };
+        debug_assert!(chunk.records.iter().all(Option::is_none));
+        chunk.records[0] = Some(record);
+        (chunk.start, chunk.end) = (0, 1);
         self.ends = Some((self.ends.map_or(place, |(first, _)| first), place));
         true
     }
@@ -225,7 +230,7 @@ impl SendStore {
             if self.cursor.get().is_some_and(|cursor| cursor.chunk == first) {
                 self.cursor.set(None);
             }
-            storage.sent.pop_first(&mut self.chunks);
+            storage.sent.pop_first_spent(&mut self.chunks);
             self.ends = storage.sent.first_place(&self.chunks).map(|first| (first, last));
         }
         self.at.advance(snd_una);

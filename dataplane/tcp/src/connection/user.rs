@@ -118,9 +118,9 @@ impl Connection {
             return;
         }
         let (copied, rcv_nxt) = (self.hot.copied_seq, self.rcv_nxt());
-        let srtt = self.hot.rtt.srtt();
+        let srtt_us = self.hot.rtt.srtt_us();
         let Some(ext) = &mut self.ext else { return };
-        if let Some(window) = ext.autotune.on_copied(cx.now, copied, rcv_nxt, srtt) {
+        if let Some(window) = ext.autotune.on_copied(cx.now, copied, rcv_nxt, srtt_us) {
             let wanted = window.saturating_mul(CHARGE).min(cx.params.rmem[2]);
             self.warm.rcvbuf = self.warm.rcvbuf.max(wanted);
         }

@@ -74,15 +74,15 @@ impl Autotune {
         now: Instant,
         copied_seq: SeqNum,
         rcv_nxt: SeqNum,
-        srtt: Option<Duration>,
+        srtt_us: Option<u32>,
     ) -> Option<u32> {
-        let own = Duration::from_micros(u64::from(self.rtt_us));
-        let rtt = match srtt {
-            Some(srtt) if self.rtt_us != 0 => own.min(srtt),
-            Some(srtt) => srtt,
-            None => own,
+        let rtt_us = match srtt_us {
+            Some(srtt_us) if self.rtt_us != 0 => self.rtt_us.min(srtt_us),
+            Some(srtt_us) => srtt_us,
+            None => self.rtt_us,
         };
-        if rtt.is_zero() || now.since(self.round_at) < rtt {
+        let round = now.as_nanos().saturating_sub(self.round_at.as_nanos());
+        if rtt_us == 0 || round < u64::from(rtt_us) * 1000 {
             return None;
         }
         let waiting = rcv_nxt.bytes_since(copied_seq);
