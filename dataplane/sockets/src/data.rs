@@ -85,6 +85,13 @@ impl Send {
         Self { from, flags, piece: 0, at: 0, sent: 0 }
     }
 
+    /// Whether this call has more bytes after the present piece, as far as they can be reached.
+    fn more_follows(&self) -> bool {
+        let mut rest = self.from.iter().skip(self.piece + 1);
+        let next = rest.find(|piece| piece.as_ref().is_none_or(|bytes| !bytes.is_empty()));
+        matches!(next, Some(Some(_)))
+    }
+
     /// What it has sent, if anything.
     pub(crate) fn so_far(&self) -> Option<Value> {
         (self.sent > 0).then_some(Value::Int(self.sent as i64))
@@ -221,8 +228,7 @@ impl Sockets {
                 send.at = 0;
                 continue;
             }
-            let last = send.piece + 1 == send.from.len();
-            let more = !last || send.flags & MSG_MORE != 0 || socket.options.cork;
+            let more = send.flags & MSG_MORE != 0 || send.more_follows();
             match io.send(conn, rest, more) {
                 Ok(taken) => {
                     send.at += taken;
@@ -234,6 +240,9 @@ impl Sockets {
                 }
                 Err(_) => return self.broken(file, send),
             }
+        }
+        if send.flags & MSG_EOR != 0 {
+            io.end_record(conn);
         }
         Step::Done(Ok(Value::Int(send.sent as i64)))
     }

@@ -60,9 +60,10 @@ impl Sockets {
     fn on_readable(&mut self, io: &dyn Io, conn: ConnId) {
         let Some(&id) = self.conns.get(&conn) else { return };
         self.promote(id);
-        if self.get(id).is_ok_and(|socket| is_readable(io, socket)) {
-            self.wake(id, READ);
-        }
+        // A reader that sleeps may have taken some already, and takes what there is; others care only
+        // for as much as `SO_RCVLOWAT` says.
+        let enough = self.get(id).is_ok_and(|socket| is_readable(io, socket));
+        self.wake(id, if enough { READ } else { 0 });
     }
 
     /// A connection is gone. What it has received and nobody has read yet stays readable.

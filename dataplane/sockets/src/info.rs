@@ -119,6 +119,14 @@ fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
+fn long_micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
 fn small(n: u64) -> u32 {
     n as u32
 }
@@ -138,6 +146,9 @@ impl LinuxTcpInfo {
         }
         Self {
             state: state_number(info.state),
+            ca_state: info.ca_state,
+            retransmits: info.retransmits,
+            probes: info.probes,
             backoff: info.backoff,
             options,
             snd_wscale: info.snd_wscale,
@@ -150,7 +161,11 @@ impl LinuxTcpInfo {
             sacked: info.sacked,
             lost: info.lost,
             retrans: info.retrans,
+            last_data_sent: millis(info.last_data_sent),
+            last_data_recv: millis(info.last_data_recv),
+            last_ack_recv: millis(info.last_ack_recv),
             pmtu: info.pmtu,
+            rcv_ssthresh: info.rcvbuf / 2,
             rtt: micros(info.rtt),
             rttvar: micros(info.rttvar),
             snd_ssthresh: info.snd_ssthresh.min(SSTHRESH_INFINITE),
@@ -167,12 +182,23 @@ impl LinuxTcpInfo {
             notsent_bytes: info.notsent_bytes,
             // No sample yet is the largest number there.
             min_rtt: if info.min_rtt.is_zero() { u32::MAX } else { micros(info.min_rtt) },
+            data_segs_in: info.data_segs_in,
+            data_segs_out: info.data_segs_out,
+            busy_time: long_micros(info.busy_time),
+            rwnd_limited: long_micros(info.rwnd_limited),
+            sndbuf_limited: long_micros(info.sndbuf_limited),
+            delivered: info.delivered,
             bytes_sent: info.bytes_sent,
             bytes_retrans: info.bytes_retrans,
+            dsack_dups: info.dsack_dups,
+            reord_seen: info.reord_seen,
+            rcv_ooopack: info.rcv_ooopack,
             snd_wnd: info.snd_wnd,
             rcv_wnd: info.rcv_wnd,
             rehash: info.rehash,
             total_rto: u16::try_from(info.rto_count).unwrap_or(u16::MAX),
+            total_rto_recoveries: info.total_rto_recoveries,
+            total_rto_time: millis(info.total_rto_time),
             ..Self::default()
         }
     }

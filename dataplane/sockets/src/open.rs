@@ -216,7 +216,7 @@ impl Sockets {
             None if socket.options.v6only => Some(Ipv6Addr::UNSPECIFIED.into()),
             None => None,
         };
-        let options = socket.options.for_connection();
+        let options = socket.options.for_connection(socket.v6);
         io.listen(addr, bound.port, backlog.saturating_add(1), &options).map_err(
             |error| match error {
                 ListenError::InUse => Errno::EADDRINUSE,
@@ -298,6 +298,10 @@ impl Sockets {
         child.phase = Phase::Open(conn);
         (child.local, child.remote) = (local, remote);
         child.queued_at = Some(id);
+        if parent.v6 && !child.sends_v6() {
+            // The listener could not know of which family its peers are.
+            io.set_options(conn, &child.options.for_connection(false));
+        }
         let defer = parent.options.defer_accept_sec;
         let Ok(child) = self.files.insert(File::new(Self::new_socket(child), 0)) else {
             io.abort(conn);
@@ -417,10 +421,10 @@ impl Sockets {
             Association::Unconnected => {}
         }
         let remote = Self::destination(socket, addr)?;
-        let options = socket.options.for_connection();
+        let options = socket.options.for_connection(remote.is_ipv6());
         let local = socket.bound.map_or(Local::ANY, |bound| Local {
             // The one that an earlier connection had goes with it.
-            addr: bound.addr.filter(|_| bound.by_bind),
+            addr: bound.addr.filter(|addr| bound.by_bind && !addr.is_unspecified()),
             port: Some(bound.port),
         });
         let conn = io.connect(remote, local, &options).map_err(|error| match error {

@@ -134,7 +134,8 @@ impl Options {
     }
 
     /// What the engine is to know of it.
-    pub(crate) fn for_connection(&self) -> ConnOptions {
+    /// `v6`: its packets are IPv6.
+    pub(crate) fn for_connection(&self, v6: bool) -> ConnOptions {
         ConnOptions {
             nodelay: self.nodelay,
             // The engine doubles.
@@ -155,6 +156,12 @@ impl Options {
             },
             user_timeout: (self.user_timeout_ms != 0)
                 .then(|| Duration::from_millis(self.user_timeout_ms.into())),
+            cork: self.cork,
+            notsent_lowat: (self.notsent_lowat != 0).then_some(self.notsent_lowat),
+            window_clamp: (self.window_clamp != 0).then_some(self.window_clamp),
+            tally: true,
+            tos: if v6 { self.tclass } else { self.tos },
+            ttl: if v6 { self.hops } else { self.ttl },
         }
     }
 

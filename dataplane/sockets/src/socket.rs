@@ -118,6 +118,11 @@ impl Socket {
         }
     }
 
+    /// Whether its packets are IPv6; one without a peer believes in its family.
+    pub(crate) fn sends_v6(&self) -> bool {
+        self.remote.map_or(self.v6, |remote| remote.is_ipv6())
+    }
+
     /// The error, which is thereby told.
     pub(crate) fn take_error(&mut self) -> Option<Errno> {
         self.error.take()

@@ -227,6 +227,9 @@ pub trait Io {
     /// application, so a partial segment may wait for them.
     fn send(&mut self, conn: ConnId, data: &[u8], more: bool) -> Result<usize, SendError>;
 
+    /// `MSG_EOR`: what was sent so far and what follows are never in one segment.
+    fn end_record(&mut self, conn: ConnId);
+
     /// Bytes that can be received now.
     fn readable(&self, conn: ConnId) -> usize;
 

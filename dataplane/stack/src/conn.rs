@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use base::{Instant, ListenerId, PortId};
-use tcp::{CloseReason, Connection, Event, Handshake, SeqNum, State};
+use tcp::{CloseReason, ConnOptions, Connection, Event, Handshake, SeqNum, State};
 use wire::{FlowKey, Mac};
 
 use crate::env::ParamsIndex;
@@ -75,6 +75,10 @@ pub(crate) struct Conn {
     pub(crate) wants_room: bool,
     /// The wheel may not know its deadline yet; see [`Unfiled`].
     pub(crate) unfiled: bool,
+    /// `IP_TOS` or `IPV6_TCLASS` of its packets.
+    pub(crate) tos: u8,
+    /// TTL or hop limit, instead of the knob.
+    pub(crate) ttl: Option<u8>,
     /// When the SYN arrived.
     pub(crate) syn_arrival: Instant,
     /// Sequence number after the last byte ever sent; while opening, that of the SYN.
@@ -152,6 +156,8 @@ impl Conn {
             peer_closed: false,
             untold: false,
             wants_room: false,
+            tos: 0,
+            ttl: None,
             unfiled: false,
             syn_arrival,
             snd_max: iss,
@@ -163,6 +169,12 @@ impl Conn {
             news: Link::default(),
             starved: Link::default(),
         }
+    }
+
+    /// What the application asks for that is about packets.
+    pub(crate) fn set_marks(&mut self, options: &ConnOptions) {
+        self.tos = options.tos;
+        self.ttl = options.ttl;
     }
 
     pub(crate) fn state(&self) -> State {

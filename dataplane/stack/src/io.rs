@@ -139,6 +139,9 @@ impl<D: Device> Io for Core<D> {
         let slot = self
             .add_conn((key, route.port), handshake, None, path.iss)
             .ok_or(ConnectError::Limit)?;
+        if let Some(conn) = self.conns.at_mut(slot) {
+            conn.set_marks(options);
+        }
         self.after(slot);
         self.id(slot).ok_or(ConnectError::Limit)
     }
@@ -238,6 +241,14 @@ impl<D: Device> Io for Core<D> {
         Ok(taken)
     }
 
+    fn end_record(&mut self, conn: ConnId) {
+        if let Some(conn) = self.conns.get_mut(conn)
+            && let Phase::Open(connection) = &mut conn.phase
+        {
+            connection.end_record(&self.env.cx(conn.params));
+        }
+    }
+
     fn readable(&self, conn: ConnId) -> usize {
         self.conns.get(conn).map_or(0, |c| c.recv.readable() as usize)
     }
@@ -301,6 +312,7 @@ impl<D: Device> Io for Core<D> {
     fn set_options(&mut self, conn: ConnId, options: &ConnOptions) {
         let slot = conn.slot;
         let Some(conn) = self.conns.get_mut(conn) else { return };
+        conn.set_marks(options);
         match &mut conn.phase {
             Phase::Open(connection) => {
                 connection.set_options(&mut self.env.cx(conn.params), options);

@@ -267,6 +267,9 @@ impl<D: Device> Core<D> {
                 self.half_open += 1;
                 if let Some(listening) = self.listeners.get_mut(id) {
                     listening.listener.syn_queue += 1;
+                    if let Some(conn) = self.conns.at_mut(slot) {
+                        conn.set_marks(&listening.listener.options);
+                    }
                 }
                 self.after(slot);
                 Ok(())

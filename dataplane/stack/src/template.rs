@@ -52,12 +52,19 @@ pub(crate) struct Part {
 
 impl Template {
     /// Headers for `plan` on the connection `key`.
-    pub(crate) fn new(src: Mac, dst: Mac, key: &FlowKey, plan: &Plan, ttl: u8) -> Self {
+    pub(crate) fn new(
+        (src, dst): (Mac, Mac),
+        key: &FlowKey,
+        plan: &Plan,
+        (ttl, tos): (u8, u8),
+    ) -> Self {
+        // The codepoint of ECN is the engine's, the rest the application's.
+        let tos = tos & !3 | plan.ecn & 3;
+
         let mut bytes = [0; HEADERS_MAX];
         let (ipv6, l3_sum, pseudo) = match *key {
             FlowKey::V4 { local, remote, .. } => {
                 ethernet::emit(&mut bytes, dst, src, None, EtherType::IPV4);
-                let tos = plan.ecn & 3;
                 let fields = Ipv4Fields {
                     src: local,
                     dst: remote,
@@ -80,7 +87,7 @@ impl Template {
                 let fields = Ipv6Fields {
                     src: local,
                     dst: remote,
-                    traffic_class: plan.ecn & 3,
+                    traffic_class: tos,
                     flow_label: flow::flow_label(plan.txhash),
                     hop_limit: ttl,
                     next_header: protocol::TCP,
@@ -404,7 +411,7 @@ mod tests {
                 tx_ring: 64,
                 tx_segments_max: 8,
             };
-            let mut template = Template::new(SRC, DST, &key, &plan, 64);
+            let mut template = Template::new((SRC, DST), &key, &plan, (64, 0));
             for (seq, len, bits) in segments {
                 let part = Part {
                     seq: SeqNum::new(seq),

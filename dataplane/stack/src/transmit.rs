@@ -70,7 +70,10 @@ impl<D: Device> Way<'_, D> {
             Destination::Station(to) => to,
             Destination::Parked(_) => Mac::ZERO,
         };
-        let mut template = Template::new(port.mac, to, &conn.key, plan, env.params().ttl);
+        let mut template = {
+            let ttl = conn.ttl.unwrap_or(env.params().ttl);
+            Template::new((port.mac, to), &conn.key, plan, (ttl, conn.tos))
+        };
         let mut view = conn.send.view(storage);
         let ipv6 = conn.key.is_ipv6();
         let segs = port.emit(&mut template, plan, &mut view, |port, frame| {
@@ -236,7 +239,7 @@ impl<D: Device> Core<D> {
             return false;
         }
         self.resets_left -= 1;
-        let mut template = Template::new(port.mac, to, key, plan, self.env.params().ttl);
+        let mut template = Template::new((port.mac, to), key, plan, (self.env.params().ttl, 0));
         let made = port.emit(&mut template, plan, &mut NoPayload, |port, frame| port.push(frame));
         if made > 0 {
             if key.is_ipv6() {

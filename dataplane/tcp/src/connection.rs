@@ -15,6 +15,7 @@
 
 mod acked;
 mod deadline;
+mod extras;
 mod input;
 mod output;
 mod parts;
@@ -123,6 +124,7 @@ pub struct Connection {
     hot: Hot,
     warm: Warm,
     ext: Ext,
+    extras: Option<Box<extras::Extras>>,
 }
 
 /// Smallest segment size of the peer that we reckon with.
@@ -224,7 +226,7 @@ impl Connection {
             linger_sec: None,
             fin_timeout_sec: None,
         };
-        let mut connection = Self { hot, warm, ext: None };
+        let mut connection = Self { hot, warm, ext: None, extras: None };
         connection.set_mss(params);
         connection.hot.rcv_mss = RCV_MSS_START
             .min(advmss)
@@ -258,7 +260,7 @@ impl Connection {
 
     /// The part that exists only while data flow.
     fn attach(&mut self, cx: &Cx<'_>) -> &mut Extension {
-        let Self { hot, warm, ext } = self;
+        let Self { hot, warm, ext, extras: _ } = self;
         ext.get_or_insert_with(|| {
             let mut cc = CongestionControl::new(warm.algorithm, warm.saved_cwnd);
             cc.restore_ssthresh(warm.saved_ssthresh);
@@ -332,7 +334,7 @@ impl Connection {
     /// The window to offer now.
     fn select_window(&self, cx: &Cx<'_>) -> u32 {
         Offer {
-            space: self.warm.rcvbuf / CHARGE,
+            space: (self.warm.rcvbuf / CHARGE).min(self.window_clamp()),
             queued: self.rcv_nxt().bytes_since(self.hot.copied_seq),
             rcv_mss: u32::from(self.hot.rcv_mss),
             wscale: self.hot.rcv_wscale.get(),
@@ -422,6 +424,7 @@ impl Connection {
         self.settle_persist(cx);
         self.settle_slow(cx);
         self.settle_idle(cx.now);
+        self.note_limit(cx.now);
     }
 
     fn settle_idle(&mut self, now: Instant) {

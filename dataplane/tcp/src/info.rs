@@ -62,4 +62,28 @@ pub struct TcpInfo {
     pub rcv_ooo_bytes: u32,
     pub rto_count: u64,
     pub rehash: u32,
+    /// As `tcpi_ca_state`: 0 open, 1 disorder, 3 recovery, 4 loss.
+    pub ca_state: u8,
+    /// Timeouts since something was acknowledged.
+    pub retransmits: u8,
+    /// Probes of the window, or for keep-alive, that were not answered.
+    pub probes: u8,
+    /// Time with something to send, in all, and as far as the peer's window or the send buffer held it
+    /// up. This and what follows is counted only with [`crate::ConnOptions::tally`].
+    pub busy_time: Duration,
+    pub rwnd_limited: Duration,
+    pub sndbuf_limited: Duration,
+    /// How long ago.
+    pub last_data_sent: Duration,
+    pub last_data_recv: Duration,
+    pub last_ack_recv: Duration,
+    pub data_segs_in: u32,
+    pub data_segs_out: u32,
+    /// Segments that have arrived as far as the peer told, the SYN included.
+    pub delivered: u32,
+    pub dsack_dups: u32,
+    pub reord_seen: u32,
+    pub rcv_ooopack: u32,
+    pub total_rto_recoveries: u16,
+    pub total_rto_time: Duration,
 }

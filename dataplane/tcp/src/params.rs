@@ -247,6 +247,18 @@ pub struct ConnOptions {
     pub fin_timeout_sec: Option<u16>,
     /// `TCP_USER_TIMEOUT`, RFC 5482.
     pub user_timeout: Option<Duration>,
+    /// `TCP_CORK`: a partial segment waits, for as long as a zero window would be waited for at most.
+    pub cork: bool,
+    /// `TCP_NOTSENT_LOWAT` in bytes, instead of `tcp_notsent_lowat`.
+    pub notsent_lowat: Option<u32>,
+    /// `TCP_WINDOW_CLAMP` in bytes: no larger window is offered.
+    pub window_clamp: Option<u32>,
+    /// Count what only `TCP_INFO` shows. Costs memory.
+    pub tally: bool,
+    /// `IP_TOS` or `IPV6_TCLASS`; the two bits of ECN belong to the engine.
+    pub tos: u8,
+    /// `IP_TTL` or `IPV6_UNICAST_HOPS`, instead of `ip_default_ttl`.
+    pub ttl: Option<u8>,
 }
 
 /// Longest stay of an orphan in FIN-WAIT-2 that an application can ask for, seconds.

@@ -53,6 +53,7 @@ impl WindowScale {
             Some(_) => win_from_space(initial_rcvbuf(params, options), SCALING_RATIO_DEFAULT),
             None => initial_rcvbuf(params, options).max(params.rmem[2]).max(params.rmem_max),
         };
+        let space = space.min(options.window_clamp.unwrap_or(u32::MAX));
         let digits = u32::BITS - 1 - space.max(1).leading_zeros();
         Self::clamped(digits.saturating_sub(15) as u8)
     }
@@ -75,7 +76,8 @@ pub const fn win_from_space(space: u32, ratio: u8) -> u32 {
 /// The window of a SYN or SYN-ACK, bytes: never scaled, so at most 65535, and a multiple of the
 /// segment payload `mss` if it holds one. `rcv_room` is the engine-wide limit.
 pub fn initial_window(params: &TcpParams, options: &ConnOptions, mss: u16, rcv_room: u32) -> u32 {
-    let space = win_from_space(initial_rcvbuf(params, options), SCALING_RATIO_DEFAULT);
+    let space = win_from_space(initial_rcvbuf(params, options), SCALING_RATIO_DEFAULT)
+        .min(options.window_clamp.unwrap_or(u32::MAX));
     let mss = u32::from(mss).max(1);
     let rounded = if space > mss { space - space % mss } else { space };
     rounded.min(WINDOW_UNSCALED_MAX).min(rcv_room)

@@ -226,6 +226,10 @@ impl Io for Scoped<'_> {
         self.io.peek(conn, look);
     }
 
+    fn end_record(&mut self, conn: ConnId) {
+        self.io.end_record(conn);
+    }
+
     fn shutdown(&mut self, conn: ConnId) {
         self.io.shutdown(conn);
     }

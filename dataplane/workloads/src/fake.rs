@@ -551,6 +551,8 @@ impl Io for FakeIo<'_> {
         }
     }
 
+    fn end_record(&mut self, _conn: ConnId) {}
+
     fn shutdown(&mut self, conn: ConnId) {
         if let Some(end) = self.net.end_of(self.host, conn) {
             self.net.fin(end);
@@ -635,6 +637,23 @@ impl Io for FakeIo<'_> {
             rcv_ooo_bytes: 0,
             rto_count: 0,
             rehash: 0,
+            ca_state: 0,
+            retransmits: 0,
+            probes: 0,
+            busy_time: Duration::ZERO,
+            rwnd_limited: Duration::ZERO,
+            sndbuf_limited: Duration::ZERO,
+            last_data_sent: Duration::ZERO,
+            last_data_recv: Duration::ZERO,
+            last_ack_recv: Duration::ZERO,
+            data_segs_in: 0,
+            data_segs_out: 0,
+            delivered: 0,
+            dsack_dups: 0,
+            reord_seen: 0,
+            rcv_ooopack: 0,
+            total_rto_recoveries: 0,
+            total_rto_time: Duration::ZERO,
         })
     }
 

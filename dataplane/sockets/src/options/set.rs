@@ -105,7 +105,7 @@ impl Sockets {
 
     fn tell_options(&self, io: &mut dyn Io, id: FileId) {
         let Ok(socket) = self.get(id) else { return };
-        let options = socket.options.for_connection();
+        let options = socket.options.for_connection(socket.sends_v6());
         match &socket.phase {
             Phase::Idle => {}
             Phase::Listening(listening) => {

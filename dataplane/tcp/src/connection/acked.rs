@@ -37,6 +37,9 @@ impl Connection {
             ext.recovery.log.ack_to(seg.ack, &mut outcome);
             ext.waiting_since = None;
             self.hot.flags.clear(Flags::SOFT_ERROR);
+            if let Some(extras) = &mut self.extras {
+                extras.tally.on_progress(cx.now);
+            }
         }
         self.process_sack(cx, seg, &mut outcome);
         if old && outcome.sacked == 0 {
@@ -93,6 +96,13 @@ impl Connection {
                     && self.hot.snd_una.bytes_since(start) <= self.hot.max_window.max(1)
                 {
                     cx.counters.dsack_recv += 1;
+                    if let Some(extras) = &mut self.extras {
+                        // Reported segment by segment: RFC 2883 section 4.
+                        let mss = u32::from(self.hot.snd_mss).max(1);
+                        let dups = end.bytes_since(start).div_ceil(mss);
+                        let tally = &mut extras.tally;
+                        tally.dsack_dups = tally.dsack_dups.wrapping_add(dups);
+                    }
                     if start.at_or_after(seg.ack) {
                         cx.counters.dsack_ofo_recv += 1;
                     }
@@ -173,6 +183,11 @@ impl Connection {
         let (change, found) = ext.recovery.on_ack(info, outcome);
         cx.counters.lost_retransmit += u64::from(found.lost_retransmissions);
         cx.counters.sack_reorder += u64::from(found.reordering_rose);
+        if let Some(extras) = &mut self.extras {
+            let tally = &mut extras.tally;
+            tally.delivered = tally.delivered.wrapping_add(outcome.delivered);
+            tally.reord_seen = tally.reord_seen.wrapping_add(found.reordering_rose.into());
+        }
         match change {
             Change::Enter => {
                 if info.sack {

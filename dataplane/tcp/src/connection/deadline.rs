@@ -101,6 +101,9 @@ impl Connection {
         self.hot.timers.stop(Timer::LossProbe);
         cx.counters.timeouts += 1;
         self.warm.rto_count = self.warm.rto_count.saturating_add(1);
+        if let Some(extras) = &mut self.extras {
+            extras.tally.on_timeout(now);
+        }
         let timeout =
             ext.recovery.on_timeout(self.hot.snd_una, self.hot.snd_nxt, cx.params.reordering);
         cx.counters.sack_reneging += u64::from(timeout.reneged);

@@ -67,6 +67,11 @@ impl Connection {
 
     fn count_in(&mut self, seg: &Segment) {
         self.warm.segs_in = self.warm.segs_in.wrapping_add(u32::from(seg.segs));
+        if seg.len > 0
+            && let Some(tally) = self.tally()
+        {
+            tally.data_segs_in = tally.data_segs_in.wrapping_add(u32::from(seg.segs));
+        }
     }
 
     /// Whether everything in the header is as expected of the next segment of a stream.

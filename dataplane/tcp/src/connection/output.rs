@@ -177,10 +177,13 @@ impl Connection {
             return Err(Quiet::Nothing);
         }
         let hot = &self.hot;
-        let queued = hot.write_seq.bytes_since(hot.snd_nxt);
+        let whole = hot.write_seq.bytes_since(hot.snd_nxt);
+        // A record is sent as if it were all there is, and what follows pushes it.
+        let queued = self.record_end().map_or(whole, |end| end.bytes_since(hot.snd_nxt));
+        let last = queued == whole;
         let usable = self.usable_window();
         let fin_queued = hot.flags.has(Flags::FIN_QUEUED);
-        if queued == 0 {
+        if whole == 0 {
             // A FIN alone; the congestion window does not hold it back, the peer's does.
             return if usable > 0 {
                 Ok(Action::Data { len: 0, mss: u32::from(hot.snd_mss), fin: true })
@@ -202,11 +205,13 @@ impl Connection {
             mss,
             cwnd_room: room,
             segs_max: burst,
-            hold_partial: !fin_queued && (self.nagle_holds() || hot.flags.has(Flags::MORE)),
+            hold_partial: last
+                && !fin_queued
+                && (self.nagle_holds() || hot.flags.has(Flags::MORE) || self.is_corked()),
             forced: hot.flags.has(Flags::FORCE_PARTIAL) || hot.flags.has(Flags::LOSS_PROBE_OWED),
         };
         let len = view.len()?;
-        let fin = fin_queued && len == queued && usable > len;
+        let fin = fin_queued && len == whole && usable > len;
         Ok(Action::Data { len, mss, fin })
     }
 
@@ -287,7 +292,8 @@ impl Connection {
                 plan.kind = PlanKind::Data;
                 plan.len = len;
                 plan.seg_size = mss;
-                if len > 0 && hot.snd_nxt.add(len) == hot.write_seq {
+                let end = hot.snd_nxt.add(len);
+                if len > 0 && (end == hot.write_seq || self.record_end() == Some(end)) {
                     plan.flags |= TcpFlags::PSH;
                 }
                 if fin {
@@ -443,6 +449,9 @@ impl Connection {
         });
         ext.last_sent = now;
         hot.snd_nxt = end;
+        if let Some(extras) = &mut self.extras {
+            extras.tally.on_sent(now, if len > 0 { taken } else { 0 });
+        }
         if len % plan.seg_size.max(1) != 0 {
             hot.snd_sml = plan.seq.add(len);
         }
@@ -459,6 +468,7 @@ impl Connection {
         let packets = ext.recovery.log.packets_out();
         ext.usage.on_sent(hot.snd_una, hot.snd_nxt, packets);
         self.arm_loss_probe(now, cx.params);
+        self.forget_records();
     }
 
     /// A transmission has ended: was it the congestion window that ended it? One that is not used is
@@ -488,6 +498,9 @@ impl Connection {
             _ => cx.counters.fast_retrans += u64::from(taken),
         }
         ext.last_sent = now;
+        if let Some(extras) = &mut self.extras {
+            extras.tally.on_sent(now, taken);
+        }
         let len = plan.len.min(taken.saturating_mul(plan.seg_size));
         self.warm.bytes_sent += u64::from(len);
         self.warm.bytes_retrans += u64::from(len);

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{Connection, Flags};
+use crate::recovery::CaState;
 use crate::send::Quiet;
 use crate::{CloseReason, Cx, SeqNum, State, TcpInfo, TimeWait, TimeWaitSeed};
 
@@ -63,6 +64,9 @@ impl Connection {
         let (hot, warm) = (&self.hot, &self.warm);
         let ext = self.ext.as_deref();
         let log = ext.map(|ext| &ext.recovery.log);
+        let tally = self.extras.as_ref().map(|extras| extras.tally);
+        let [busy_time, rwnd_limited, sndbuf_limited] =
+            tally.map_or([Duration::ZERO; 3], |tally| tally.times(cx.now));
         TcpInfo {
             state: hot.state,
             congestion: warm.algorithm.name(),
@@ -104,6 +108,32 @@ impl Connection {
             rcv_ooo_bytes: ext.map_or(0, |ext| ext.assembler.bytes()),
             rto_count: u64::from(warm.rto_count),
             rehash: 0,
+            ca_state: match ext.map(|ext| ext.recovery.ca_state()) {
+                None | Some(CaState::Open) => 0,
+                Some(CaState::Disorder) => 1,
+                Some(CaState::Recovery) => 3,
+                Some(CaState::Loss) => 4,
+            },
+            retransmits: tally.map_or(hot.rto.backoff(), |tally| tally.retransmits),
+            probes: warm.probes_out,
+            busy_time,
+            rwnd_limited,
+            sndbuf_limited,
+            last_data_sent: cx.now.since(
+                tally.map_or(ext.map_or(cx.now, |ext| ext.last_sent), |tally| tally.last_data_sent),
+            ),
+            last_data_recv: cx
+                .now
+                .since(tally.map_or(hot.pace.last_data(), |tally| tally.last_data_recv)),
+            last_ack_recv: cx.now.since(warm.last_rcv),
+            data_segs_in: tally.map_or(0, |tally| tally.data_segs_in),
+            data_segs_out: tally.map_or(0, |tally| tally.data_segs_out),
+            delivered: tally.map_or(0, |tally| tally.delivered),
+            dsack_dups: tally.map_or(0, |tally| tally.dsack_dups),
+            reord_seen: tally.map_or(0, |tally| tally.reord_seen),
+            rcv_ooopack: tally.map_or(0, |tally| tally.rcv_ooopack),
+            total_rto_recoveries: tally.map_or(0, |tally| tally.rto_recoveries),
+            total_rto_time: tally.map_or(Duration::ZERO, |tally| tally.rto_time),
         }
     }
 

@@ -210,6 +210,9 @@ impl Connection {
         keep: SeqRange,
         range: SeqRange,
     ) -> Disposition {
+        if let Some(tally) = self.tally() {
+            tally.rcv_ooopack = tally.rcv_ooopack.wrapping_add(u32::from(seg.segs));
+        }
         if seg.len > 0 {
             self.measure_segment(seg);
             self.on_data_arrived(cx, seg);
@@ -274,6 +277,10 @@ impl Connection {
 
     /// Pace of acknowledgements, and the delayed one.
     fn on_data_arrived(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        let now = cx.now;
+        if let Some(tally) = self.tally() {
+            tally.last_data_recv = now;
+        }
         let rto = self.hot.rto.get();
         let (window, rcv_mss) = (self.receive_window(), u32::from(self.hot.rcv_mss));
         self.hot.pace.on_data(cx.now, rto, || quick_budget(window, rcv_mss), cx.params);

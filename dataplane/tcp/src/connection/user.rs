@@ -22,7 +22,7 @@ impl Connection {
         let used = self.hot.write_seq.bytes_since(self.hot.snd_una);
         let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
         let free = self.warm.sndbuf.saturating_sub(used);
-        free.min(cx.params.notsent_lowat.saturating_sub(unsent))
+        free.min(self.notsent_lowat(cx.params).saturating_sub(unsent))
     }
 
     fn may_send(&self) -> bool {
@@ -38,7 +38,7 @@ impl Connection {
         let free = self.warm.sndbuf.saturating_sub(used);
         self.may_send()
             && free >= self.warm.sndbuf / 3
-            && unsent.saturating_mul(2) < params.notsent_lowat
+            && unsent.saturating_mul(2) < self.notsent_lowat(params)
     }
 
     /// The application wanted more room than there was: [`crate::Event::Writable`] is owed.
@@ -245,8 +245,19 @@ impl Connection {
             linger_sec,
             fin_timeout_sec,
             user_timeout,
+            cork: _,
+            notsent_lowat: _,
+            window_clamp: _,
+            tally: _,
+            tos: _,
+            ttl: _,
         } = options;
         let params = cx.params;
+        self.set_extras(cx.now, options);
+        if *nodelay && !self.hot.flags.has(Flags::NODELAY) && self.has_unsent() {
+            // What is queued goes now, cork or not.
+            self.hot.flags.set(Flags::FORCE_PARTIAL);
+        }
         self.hot.flags.put(Flags::NODELAY, *nodelay);
         let idle = keepalive_time_sec.and_then(NonZeroU16::new);
         let other_idle = self.hot.flags.has(Flags::KEEPALIVE) != *keepalive
