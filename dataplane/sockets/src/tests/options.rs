@@ -15,10 +15,12 @@ fn set(net: &mut Net, fd: i32, level: i32, name: i32, value: &[u8]) -> Result<()
     }
 }
 
+/// Name, level, option, set to, what comes of it.
+type Row = (&'static str, i32, i32, i32, Result<i32, Errno>);
+
 #[test]
 fn integers_set_and_shown() {
-    // Name, level, option, set to, what comes of it.
-    let rows: &[(&str, i32, i32, i32, Result<i32, Errno>)] = &[
+    let rows: &[Row] = &[
         ("any non-zero is on", SOL_SOCKET, SO_REUSEADDR, 7, Ok(1)),
         ("reuseport", SOL_SOCKET, SO_REUSEPORT, 1, Ok(1)),
         ("doubled", SOL_SOCKET, SO_SNDBUF, 21_000, Ok(42_000)),
