@@ -15,6 +15,7 @@
 
 mod control;
 pub mod corpus;
+mod drill;
 mod fragments;
 mod frames;
 mod headers;
@@ -168,6 +169,13 @@ pub const TARGETS: &[Target] = &[
         run: settings::knobs,
         seeds: settings::knobs_seeds,
         mutations: 100,
+    },
+    Target {
+        name: "drill",
+        about: "packetdrill scripts: errors have a place, what parses prints to the same tree",
+        run: drill::run,
+        seeds: drill::seeds,
+        mutations: 5_000,
     },
 ];
 
