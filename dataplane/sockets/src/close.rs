@@ -37,6 +37,10 @@ impl Sockets {
                 socket.shut_read |= read;
                 let first = write && !socket.shut_write;
                 socket.shut_write |= write;
+                socket.options.read_shut |= read;
+                if read {
+                    self.tell_options(io, id);
+                }
                 if first {
                     io.shutdown(conn);
                 }

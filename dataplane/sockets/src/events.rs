@@ -83,7 +83,9 @@ impl Sockets {
         // before as a broken pipe.
         let closed_before = socket.done && !socket.shut_write;
         let error = match reason {
-            CloseReason::Finished | CloseReason::Aborted => None,
+            CloseReason::Finished => None,
+            // Not by us, or it would not be known any more: data came that nobody was to read.
+            CloseReason::Aborted => Some(Errno::ECONNRESET),
             CloseReason::ResetByPeer if opening => Some(Errno::ECONNREFUSED),
             CloseReason::ResetByPeer if closed_before => Some(Errno::EPIPE),
             CloseReason::ResetByPeer => Some(Errno::ECONNRESET),

@@ -52,6 +52,8 @@ pub(crate) struct Options {
 
     nodelay: bool,
     pub(crate) cork: bool,
+    /// `shutdown` has said that nothing is read any more.
+    pub(crate) read_shut: bool,
     maxseg: Option<u16>,
     keepidle: Option<u16>,
     keepintvl: Option<u16>,
@@ -103,6 +105,7 @@ impl Options {
             zerocopy: false,
             nodelay: false,
             cork: false,
+            read_shut: false,
             maxseg: None,
             keepidle: None,
             keepintvl: None,
@@ -159,6 +162,7 @@ impl Options {
             cork: self.cork,
             notsent_lowat: (self.notsent_lowat != 0).then_some(self.notsent_lowat),
             window_clamp: (self.window_clamp != 0).then_some(self.window_clamp),
+            refuse_text: self.read_shut,
             tally: true,
             tos: if v6 { self.tclass } else { self.tos },
             ttl: if v6 { self.hops } else { self.ttl },

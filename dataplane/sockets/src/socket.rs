@@ -147,6 +147,7 @@ impl Socket {
         self.remote = None;
         self.shut_read = false;
         self.shut_write = false;
+        self.options.read_shut = false;
         self.done = false;
         self.left = VecDeque::new();
         self.last = None;

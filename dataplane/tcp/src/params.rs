@@ -253,6 +253,9 @@ pub struct ConnOptions {
     pub notsent_lowat: Option<u32>,
     /// `TCP_WINDOW_CLAMP` in bytes: no larger window is offered.
     pub window_clamp: Option<u32>,
+    /// Once we have closed our side, data that arrive reset the connection: what Linux makes of
+    /// `shutdown` in both directions.
+    pub refuse_text: bool,
     /// Count what only `TCP_INFO` shows. Costs memory.
     pub tally: bool,
     /// `IP_TOS` or `IPV6_TCLASS`; the two bits of ECN belong to the engine.

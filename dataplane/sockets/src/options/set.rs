@@ -103,7 +103,7 @@ impl Sockets {
         Ok(())
     }
 
-    fn tell_options(&self, io: &mut dyn Io, id: FileId) {
+    pub(crate) fn tell_options(&self, io: &mut dyn Io, id: FileId) {
         let Ok(socket) = self.get(id) else { return };
         let options = socket.options.for_connection(socket.sends_v6());
         match &socket.phase {

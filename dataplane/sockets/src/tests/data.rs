@@ -171,7 +171,13 @@ fn corks() {
     net.ok(A, Call::send(client, &[1; 10], 0));
     net.settle();
     assert_eq!(segments(&net, A)[2..], [(110, true)]);
-    assert_eq!(net.data(B, Call::recv(server, 9999, 0)).len(), 1210);
+    // An acknowledgement sets going what was announced to be longer, and does not push it.
+    net.ok(A, Call::send(client, &[1; 4000], MSG_MORE));
+    net.settle();
+    let last = segments(&net, A);
+    assert_eq!(last.iter().map(|(len, _)| len).sum::<usize>(), 1210 + 4000);
+    assert!(last.last().is_some_and(|(_, pushed)| !pushed), "{last:?}");
+    assert_eq!(net.data(B, Call::recv(server, 9999, 0)).len(), 5210);
 }
 
 #[test]

@@ -539,6 +539,19 @@ fn reading_after_shutdown_goes_on_as_long_as_there_is_something() {
 }
 
 #[test]
+fn data_after_both_sides_were_shut_reset_the_connection() {
+    let (mut net, client, server) = Net::connected();
+    net.ok(A, Call::Shutdown { fd: client, how: SHUT_RDWR });
+    net.settle();
+    net.ok(B, Call::write(server, b"nobody reads this"));
+    net.settle();
+    assert_eq!(net.ok(B, Call::read(server, 1)), 0, "it had seen our end before");
+    assert_eq!(net.option(B, server, SOL_SOCKET, SO_ERROR), EPIPE.number());
+    assert_eq!(net.option(A, client, SOL_SOCKET, SO_ERROR), ECONNRESET.number());
+    net.assert_nothing_left();
+}
+
+#[test]
 fn accepting_only_what_has_something_to_say() {
     let mut net = Net::new();
     let listener = net.listener(B, 80, 4);

@@ -18,6 +18,10 @@ pub(super) const RECORDS_MAX: usize = 4096;
 pub(super) struct Extras {
     /// `TCP_CORK`.
     pub(super) cork: bool,
+    /// The last write said that more follows (`MSG_MORE`).
+    more: bool,
+    /// Data that arrive once we have sent a FIN reset the connection.
+    refuse_text: bool,
     /// `TCP_NOTSENT_LOWAT`, instead of the knob.
     pub(super) notsent_lowat: Option<u32>,
     /// `TCP_WINDOW_CLAMP`, bytes.
@@ -126,6 +130,7 @@ impl Connection {
     pub(super) fn set_extras(&mut self, now: Instant, options: &ConnOptions) {
         let asked = options.cork
             || options.tally
+            || options.refuse_text
             || options.notsent_lowat.is_some()
             || options.window_clamp.is_some();
         if !asked && self.extras.is_none() {
@@ -135,6 +140,7 @@ impl Connection {
         let uncorked = core::mem::replace(&mut extras.cork, options.cork) && !options.cork;
         extras.notsent_lowat = options.notsent_lowat;
         extras.window_clamp = options.window_clamp;
+        extras.refuse_text = options.refuse_text;
         if uncorked {
             self.hot.flags.clear(Flags::MORE);
         }
@@ -144,6 +150,8 @@ impl Connection {
         self.extras.get_or_insert_with(|| {
             Extras {
                 cork: false,
+                more: false,
+                refuse_text: false,
                 notsent_lowat: None,
                 window_clamp: None,
                 records: VecDeque::new(),
@@ -183,6 +191,32 @@ impl Connection {
                 extras.records.pop_front();
             }
         }
+    }
+
+    /// What the last write said of what follows.
+    pub(super) fn note_more(&mut self, more: bool) {
+        if let Some(extras) = &mut self.extras {
+            extras.more = more;
+        }
+    }
+
+    /// What was written last is not to be pushed.
+    pub(super) fn announces_more(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.more)
+    }
+
+    /// Something has arrived. As on Linux, an announcement of more holds a partial segment back for this
+    /// write only; what an acknowledgement sets going takes it along.
+    pub(super) fn stop_waiting_for_more(&mut self) {
+        if self.extras.is_some() {
+            self.hot.flags.clear(Flags::MORE);
+        }
+    }
+
+    /// Whether nobody reads any more, while we have closed our side.
+    pub(super) fn refuses_text(&self) -> bool {
+        self.hot.flags.has(Flags::FIN_QUEUED)
+            && self.extras.as_ref().is_some_and(|extras| extras.refuse_text)
     }
 
     pub(super) fn is_corked(&self) -> bool {

@@ -38,6 +38,7 @@ impl Connection {
     pub fn on_segments(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         self.check();
         self.count_in(seg);
+        self.stop_waiting_for_more();
         let disposition = if self.is_predicted_data(cx, seg) {
             self.take_predicted_data(cx, seg)
         } else if self.is_predicted_ack(seg) {
@@ -59,6 +60,7 @@ impl Connection {
     ) -> Disposition {
         self.check();
         self.count_in(seg);
+        self.stop_waiting_for_more();
         let disposition = self.segment_arrives(cx, seg);
         self.settle(cx);
         self.check();

@@ -283,7 +283,7 @@ impl Connection {
                     if record.marks.has(Marks::FIN) {
                         plan.flags |= TcpFlags::FIN;
                     }
-                    if record.marks.has(Marks::PSH) {
+                    if record.marks.has(Marks::PSH) || len > plan.seg_size {
                         plan.flags |= TcpFlags::PSH;
                     }
                 }
@@ -292,8 +292,8 @@ impl Connection {
                 plan.kind = PlanKind::Data;
                 plan.len = len;
                 plan.seg_size = mss;
-                let end = hot.snd_nxt.add(len);
-                if len > 0 && (end == hot.write_seq || self.record_end() == Some(end)) {
+                // The end of a burst is pushed, too: what follows it may wait for the acknowledgement.
+                if len > mss || self.is_pushed(hot.snd_nxt.add(len)) && len > 0 {
                     plan.flags |= TcpFlags::PSH;
                 }
                 if fin {
@@ -311,6 +311,12 @@ impl Connection {
             Action::Ack | Action::Rescue => {}
         }
         plan
+    }
+
+    /// RFC 9293 section 3.9.1.2: the application has handed over everything up to `end`, and has not
+    /// said that more follows.
+    fn is_pushed(&self, end: SeqNum) -> bool {
+        end == self.hot.write_seq && !self.announces_more() || self.record_end() == Some(end)
     }
 
     fn window_field(&self, cx: &Cx<'_>) -> u16 {
@@ -424,6 +430,7 @@ impl Connection {
         let len = if whole { plan.len } else { taken.saturating_mul(plan.seg_size) };
         let fin = whole && plan.flags.fin();
         let end = plan.seq.add(len).add(u32::from(fin));
+        let pushed = self.is_pushed(plan.seq.add(len));
         let Some(ext) = &mut self.ext else { return };
         let hot = &mut self.hot;
         debug_assert_eq!(plan.seq, hot.snd_nxt, "planned from somewhere else");
@@ -436,7 +443,8 @@ impl Connection {
         if fin {
             marks = marks.with(Marks::FIN);
         }
-        if whole && plan.flags.psh() {
+        // A burst that ended because a window did may become one with what follows.
+        if whole && len > 0 && pushed {
             marks = marks.with(Marks::PSH);
         }
         ext.recovery.log.push(Record {

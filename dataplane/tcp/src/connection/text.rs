@@ -33,7 +33,7 @@ impl Connection {
         }
         let text_end = seg.seq.add(seg.len);
         let brings_text = seg.len > 0 && text_end.after(hot.rcv_nxt) && seg.seq.before(hot.rcv_adv);
-        if hot.flags.has(Flags::DISCARD) && brings_text {
+        if (hot.flags.has(Flags::DISCARD) || self.refuses_text()) && brings_text {
             // Nobody will ever read this: RFC 9293 section 3.6.1, RFC 2525 section 2.17. Text that
             // was read before, or lies beyond the window, loses nothing.
             cx.counters.abort_on_data += 1;

@@ -75,6 +75,7 @@ impl Connection {
             self.hot.write_seq = self.hot.write_seq.add(len);
         }
         self.hot.flags.put(Flags::MORE, more);
+        self.note_more(more);
         // What is to follow is decided when the connection is polled, which data to send is reason for.
         self.check();
         Ok(())
@@ -249,6 +250,7 @@ impl Connection {
             notsent_lowat: _,
             window_clamp: _,
             tally: _,
+            refuse_text: _,
             tos: _,
             ttl: _,
         } = options;
