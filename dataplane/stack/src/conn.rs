@@ -37,7 +37,8 @@ pub(crate) struct Pending {
 impl Pending {
     pub(crate) const fn any(&self) -> bool {
         let Self { accepted, connected, readable, writable, peer_closed, closed } = self;
-        *accepted || *connected || *readable || *writable || *peer_closed || closed.is_some()
+        // Without a branch for each.
+        *accepted | *connected | *readable | *writable | *peer_closed | closed.is_some()
     }
 }
 

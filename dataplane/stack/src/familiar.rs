@@ -13,8 +13,9 @@ use crate::gro::Arrived;
 use crate::ingress::{ChecksumWatch, FRAME_MAX};
 use crate::inner::Core;
 
-/// Flows remembered for each port. Another flow at the same place costs it the short way, no more.
-const FLOWS: usize = 16;
+/// Flows remembered for each port, some hundred bytes each. Another flow at the same place costs it the
+/// short way, no more.
+const FLOWS: usize = 128;
 /// Where an IPv4 header ends that follows an untagged link header and has no options.
 const V4_END: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 /// The same for IPv6.

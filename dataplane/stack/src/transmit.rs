@@ -196,7 +196,9 @@ impl<D: Device> Core<D> {
         };
         conn.take_events();
         let news = conn.pending.any();
-        self.note_unfiled(slot);
+        if !conn.unfiled {
+            self.note_unfiled(slot);
+        }
         if visit != Visit::Idle {
             self.make_ready(slot);
         }
