@@ -36,6 +36,7 @@ fn help_and_version_are_no_errors() {
         &["rr", "--help"],
         &["run", "--help"],
         &["doctor", "--help"],
+        &["workers", "--help"],
     ] {
         let out = millrace(args);
         assert_eq!(out.status.code(), Some(0), "{args:?}");
@@ -73,6 +74,8 @@ fn wrong_flags_exit_two_and_name_themselves() {
             "16 bytes",
         ),
         (&["rr", "-c", "10.0.0.1", "-t", "0"], &port, "--hold"),
+        (&["rr", "-c", "10.0.0.1", "-B", "10.0.0.3"], &port, "--bind 10.0.0.3"),
+        (&["workers", "-z"], &[], "-z"),
         (&["rr", "-c", "10.0.0.1", "-i", "0.01"], &port, "0.1 seconds"),
         (&["rr", "-c", "--raw", "--connect"], &port, "cannot be used with"),
         (&["rr", "-c", "--raw", "--frame-size", "20"], &port, "60..9230"),

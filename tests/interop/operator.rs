@@ -27,6 +27,13 @@ fn sysctl_ss_and_nstat_answer_while_traffic_runs() {
     assert!(lab.counter("TcpOutSegs") > 1000);
     assert_eq!(lab.counter("drop_tcp_csum"), 0);
 
+    let workers = &lab.ask(&["workers"])["workers"];
+    assert_eq!(workers.as_array().map(Vec::len), Some(1), "{workers:#}");
+    let worker = &workers[0];
+    assert!(worker["connections"].as_u64() >= Some(2), "control and data: {worker:#}");
+    assert!(worker["turns_busy"].as_u64() > Some(100), "{worker:#}");
+    assert!(worker["buffers_free"].as_u64() < worker["buffers_total"].as_u64(), "{worker:#}");
+
     let read = |name: &str| lab.ask(&["sysctl", name]).to_string();
     assert!(read("net.ipv4.tcp_rmem").contains("33554432"));
     // Written in part, as on Linux: the rest keeps its values.
@@ -60,12 +67,14 @@ fn bad_writes_say_what_would_be_right() {
 
 #[test]
 fn no_instance_is_exit_four() {
-    let out = Command::new(binary("millrace"))
-        .args(["ss", "--instance", "surely-not-there"])
-        .output()
-        .expect("starts");
-    assert_eq!(out.status.code(), Some(4));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("surely-not-there"));
+    for command in ["ss", "nstat", "workers"] {
+        let out = Command::new(binary("millrace"))
+            .args([command, "--instance", "surely-not-there"])
+            .output()
+            .expect("starts");
+        assert_eq!(out.status.code(), Some(4), "{command}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains("surely-not-there"));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::config_cmd::ConfigArgs;
 use crate::control::nstat::NstatArgs;
 use crate::control::ss::SsArgs;
 use crate::control::sysctl::SysctlArgs;
+use crate::control::workers::WorkersArgs;
 use crate::doctor::DoctorArgs;
 use crate::port_args::PortArgs;
 
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Sysctl(SysctlArgs),
     Ss(SsArgs),
     Nstat(NstatArgs),
+    Workers(WorkersArgs),
     Config(ConfigArgs),
     Doctor(Box<DoctorArgs>),
     /// Completions for a shell, on standard output
@@ -322,8 +324,9 @@ pub(crate) struct RrArgs {
     #[arg(long, value_name = "N[KM]", help_heading = "Both roles")]
     pub(crate) response_size: Option<String>,
 
-    /// Listen at this address of ours only
-    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Server")]
+    /// Listen at, or connect from, this address of ours only; without it a client's connections begin
+    /// at all addresses in the server's network in turn
+    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Both roles")]
     pub(crate) bind: Option<std::net::IpAddr>,
 
     /// Seconds to measure (default 10)

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Sysctl(args) => control::sysctl::run(&args),
         Command::Ss(args) => control::ss::run(&args),
         Command::Nstat(args) => control::nstat::run(&args),
+        Command::Workers(args) => control::workers::run(&args),
         Command::Config(args) => config_cmd::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {

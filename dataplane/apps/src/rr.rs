@@ -6,11 +6,13 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
+use config::Startup;
 use serde_json::{Map, json};
 use stack::Message;
 use workloads::discard::CannotListen;
 use workloads::rr::{
-    Client, ClientConfig, Close, End, HdrLog, Mode, Report, Server, ServerConfig, Setup, json, text,
+    Client, ClientConfig, Close, End, HdrLog, Mode, Report, Server, ServerConfig, Setup, json,
+    sources, text,
 };
 
 use crate::cli::{self, RrArgs};
@@ -68,11 +70,9 @@ fn serve(args: &RrArgs) -> Outcome {
 }
 
 fn ask(args: &RrArgs, host: &str) -> Outcome {
-    if args.bind.is_some() {
-        return Err(Fault::usage("--bind is for servers"));
-    }
-    let config = client_config(args, resolve(host, args)?)?;
+    let mut config = client_config(args, resolve(host, args)?)?;
     let startup = ports::startup(&args.dataplane)?;
+    config.setup.locals = locals(args, &startup, config.setup.remote)?;
     if startup.workers.len() > 1 {
         return Err(Fault::usage("an rr client runs on one worker: name one core"));
     }
@@ -91,6 +91,17 @@ fn both(args: &RrArgs) -> Outcome {
         move || Box::new(Client::new(client)),
         move |m| screen.show(m),
     )
+}
+
+/// The addresses to connect from: the one asked for, or all that lead to the server equally well.
+fn locals(args: &RrArgs, startup: &Startup, remote: IpAddr) -> Result<Vec<IpAddr>, Fault> {
+    let ours: Vec<_> =
+        startup.ports.iter().flat_map(|port| port.addresses.iter().copied()).collect();
+    match args.bind {
+        None => Ok(sources(&ours, remote)),
+        Some(addr) if ours.iter().any(|l| l.addr == addr) => Ok(vec![addr]),
+        Some(addr) => Err(Fault::usage(format!("--bind {addr}: no --address of ours"))),
+    }
 }
 
 fn client_only(args: &RrArgs) -> Option<&'static str> {
@@ -142,6 +153,7 @@ fn client_config(args: &RrArgs, remote: IpAddr) -> Result<ClientConfig, Fault> {
         setup: Setup {
             remote,
             ports: port_numbers(args.ports.as_deref())?,
+            locals: Vec::new(),
             request: size(args.request_size.as_deref(), "--request-size")?,
             response: size(args.response_size.as_deref(), "--response-size")?,
             mode,

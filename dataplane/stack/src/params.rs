@@ -16,6 +16,23 @@ pub struct LocalAddress {
     pub prefix: u8,
 }
 
+impl LocalAddress {
+    /// `addr` is in the network of this address.
+    pub fn contains(&self, addr: IpAddr) -> bool {
+        self.addr.is_ipv4() == addr.is_ipv4()
+            && common_bits(self.addr, addr) >= u32::from(self.prefix)
+    }
+}
+
+/// Leading bits that two addresses of one family have in common; zero across families.
+pub(crate) fn common_bits(a: IpAddr, b: IpAddr) -> u32 {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => 0,
+    }
+}
+
 /// Whom to believe about checksums of received frames, per port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChecksumPolicy {

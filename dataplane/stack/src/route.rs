@@ -8,6 +8,7 @@ use core::time::Duration;
 use base::{Instant, PORTS_MAX, PortId};
 
 use crate::bounded::BoundedMap;
+use crate::params::common_bits;
 use crate::{LocalAddress, PortSetup};
 
 /// `min_pmtu`: smallest IPv4 path MTU that an ICMP message can make us believe.
@@ -206,7 +207,7 @@ impl Routes {
         let mut speaks = false;
         for l in self.of(port) {
             speaks |= l.addr.is_ipv4() == destination.is_ipv4();
-            if prefix_contains(l, destination) {
+            if l.contains(destination) {
                 bits = bits.max(Some(l.prefix));
             }
         }
@@ -227,7 +228,7 @@ impl Routes {
     pub fn source_for(&self, port: PortId, destination: IpAddr) -> Option<IpAddr> {
         let score = |l: &LocalAddress| {
             let scope = is_link_local(l.addr) == is_link_local(destination);
-            (scope, prefix_contains(l, destination), common_bits(l.addr, destination))
+            (scope, l.contains(destination), common_bits(l.addr, destination))
         };
         let mut best: Option<&LocalAddress> = None;
         for l in self.of(port).filter(|l| l.addr.is_ipv4() == destination.is_ipv4()) {
@@ -315,25 +316,11 @@ pub(crate) fn is_link_local(addr: IpAddr) -> bool {
     }
 }
 
-/// Leading bits that two addresses of one family have in common; zero across families.
-fn common_bits(a: IpAddr, b: IpAddr) -> u32 {
-    match (a, b) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
-        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
-        _ => 0,
-    }
-}
-
-fn prefix_contains(local: &LocalAddress, addr: IpAddr) -> bool {
-    local.addr.is_ipv4() == addr.is_ipv4()
-        && common_bits(local.addr, addr) >= u32::from(local.prefix)
-}
-
 /// All host bits set. A prefix of 31 or 32 bits has no broadcast address, RFC 3021.
 fn is_directed_broadcast(local: &LocalAddress, addr: IpAddr) -> bool {
     let IpAddr::V4(v4) = addr else { return false };
     let host = u32::MAX.checked_shr(u32::from(local.prefix)).unwrap_or(0);
-    local.prefix <= 30 && prefix_contains(local, addr) && v4.to_bits() & host == host
+    local.prefix <= 30 && local.contains(addr) && v4.to_bits() & host == host
 }
 
 #[cfg(test)]

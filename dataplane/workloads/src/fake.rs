@@ -127,6 +127,11 @@ impl Net {
         IpAddr::V4(Ipv4Addr::new(10, 0, nth, host as u8 + 1))
     }
 
+    /// Local and remote end of all connections that a host ever had.
+    pub fn ends_of(&self, host: usize) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+        self.ends.iter().filter(move |e| e.host == host).map(|e| (e.local, e.remote))
+    }
+
     pub fn io(&mut self, host: usize) -> FakeIo<'_> {
         FakeIo { net: self, host }
     }

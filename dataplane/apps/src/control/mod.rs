@@ -3,6 +3,7 @@
 pub(crate) mod nstat;
 pub(crate) mod ss;
 pub(crate) mod sysctl;
+pub(crate) mod workers;
 
 use runtime::client::{Client, ClientError};
 

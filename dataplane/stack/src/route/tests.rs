@@ -118,12 +118,12 @@ fn classes() {
 #[test]
 fn prefix_lengths_at_their_ends() {
     let mut local = LocalAddress { addr: ip("10.0.0.1"), prefix: 0 };
-    assert!(prefix_contains(&local, ip("200.0.0.1")));
+    assert!(local.contains(ip("200.0.0.1")));
     assert!(is_directed_broadcast(&local, ip("255.255.255.255")));
     local.prefix = 32;
-    assert!(!prefix_contains(&local, ip("10.0.0.0")));
+    assert!(!local.contains(ip("10.0.0.0")));
     assert!(!is_directed_broadcast(&local, ip("10.0.0.1")));
-    assert!(!prefix_contains(&local, ip("fd00::1")));
+    assert!(!local.contains(ip("fd00::1")));
 }
 
 #[test]

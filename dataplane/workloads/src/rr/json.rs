@@ -100,6 +100,7 @@ fn test(setup: &Setup) -> Value {
     let mut all = json!({
         "server": setup.remote.to_string(),
         "ports": setup.ports,
+        "local_addresses": setup.locals.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "request_bytes": setup.request,
         "response_bytes": setup.response,
     });

@@ -26,7 +26,7 @@ pub mod json;
 pub mod text;
 pub mod totals;
 
-pub use client::{Client, ClientConfig};
+pub use client::{Client, ClientConfig, sources};
 pub use header::{HEADER_BYTES, Header, MESSAGE_BYTES_MAX};
 pub use hist::{Figures, Latencies};
 pub use log::HdrLog;

@@ -59,6 +59,8 @@ pub struct Setup {
     pub remote: IpAddr,
     /// Its ports.
     pub ports: Vec<u16>,
+    /// Our addresses to connect from, one after the other; none: the one that the route says.
+    pub locals: Vec<IpAddr>,
     /// Bytes of a request.
     pub request: u32,
     /// Bytes of a response.
@@ -167,7 +169,8 @@ impl Failure {
         match self {
             Self::NoPort => Some(
                 "widen the range (--sysctl 'net.ipv4.ip_local_port_range=1024 65535') or spread over \
-                 more ports of the server (-p 5201..5208 on both sides)",
+                 more ports of the server (-p 5201..5208 on both sides) or more addresses here \
+                 (--address)",
             ),
             Self::TableFull => Some("raise --connections"),
             Self::Resources => Some("raise --memory and --buffers"),

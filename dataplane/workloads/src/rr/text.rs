@@ -86,6 +86,9 @@ impl Renderer {
                 write!(text, ", {how}")
             }
         };
+        if setup.locals.len() > 1 {
+            let _ = write!(text, ", from {} addresses in turn", setup.locals.len());
+        }
         if setup.idle > 0 {
             let _ = write!(text, ", {}", plural(setup.idle.into(), "idle connection"));
         }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use base::{ConnId, Instant};
-use stack::{ConnectError, Io, Local};
+use stack::{ConnectError, Io};
 use tcp::{CloseReason, ConnOptions};
 
 use super::{Messages, Target};
@@ -102,7 +102,8 @@ impl Churn {
         index: u32,
     ) -> Result<ConnId, ConnectError> {
         let options = ConnOptions { nodelay: true, ..ConnOptions::default() };
-        let conn = io.connect(target.next(), Local::ANY, &options)?;
+        let (remote, local) = target.next();
+        let conn = io.connect(remote, local, &options)?;
         if let Some(place) = self.places.get_mut(index as usize) {
             *place = Place {
                 conn: Some(conn),

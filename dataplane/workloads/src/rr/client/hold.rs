@@ -1,7 +1,7 @@
 //! Connections that are opened and then left alone.
 
 use base::{ConnId, Instant};
-use stack::{ConnectError, Io, Local};
+use stack::{ConnectError, Io};
 use tcp::ConnOptions;
 
 use super::{OPENING_AT_ONCE, Target};
@@ -44,7 +44,8 @@ impl Hold {
     ) -> Result<(), ConnectError> {
         while self.opening < OPENING_AT_ONCE && self.held.saturating_add(self.opening) < self.target
         {
-            let conn = io.connect(target.next(), Local::ANY, &ConnOptions::default())?;
+            let (remote, local) = target.next();
+            let conn = io.connect(remote, local, &ConnOptions::default())?;
             self.opening += 1;
             opened(conn);
         }

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use base::{ConnId, Instant};
-use stack::{App, AppEvent, Io, Message};
+use stack::{App, AppEvent, Io, Local, LocalAddress, Message};
 use tcp::CloseReason;
 
 use super::header::{HEADER_BYTES, Header, MESSAGE_BYTES_MAX};
@@ -51,6 +51,7 @@ impl ClientConfig {
             setup: Setup {
                 remote,
                 ports: vec![super::DEFAULT_PORT],
+                locals: Vec::new(),
                 request: 64,
                 response: 64,
                 mode: Mode::Ping { connections: 1, outstanding: 1, rate: None },
@@ -155,18 +156,59 @@ impl Messages {
     }
 }
 
-/// Where connections go, one port after the other.
+/// Those of `addresses` from which connections to `remote` can be spread: in its network, or all of
+/// its family if it is in none of ours. None if one is as good as none, and for link-local peers, whose
+/// link decides.
+pub fn sources(addresses: &[LocalAddress], remote: IpAddr) -> Vec<IpAddr> {
+    let link_local = |addr: IpAddr| match addr {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    if link_local(remote) {
+        return Vec::new();
+    }
+    let fitting = |all: bool| -> Vec<IpAddr> {
+        let fits = |l: &&LocalAddress| {
+            let family = l.addr.is_ipv4() == remote.is_ipv4();
+            family && !link_local(l.addr) && (all || l.contains(remote))
+        };
+        addresses.iter().filter(fits).map(|l| l.addr).collect()
+    };
+    let near = fitting(false);
+    let found = if near.is_empty() { fitting(true) } else { near };
+    if found.len() < 2 { Vec::new() } else { found }
+}
+
+/// Where connections go and where they begin: one port of the server after the other, and after a round
+/// of them the next address of ours, so that each pair has its turn.
 struct Target {
     remote: IpAddr,
     ports: Vec<u16>,
-    next: usize,
+    locals: Vec<IpAddr>,
+    next_port: usize,
+    next_local: usize,
 }
 
 impl Target {
-    fn next(&mut self) -> SocketAddr {
-        let port = self.ports.get(self.next).copied().unwrap_or_default();
-        self.next = (self.next + 1) % self.ports.len().max(1);
-        SocketAddr::new(self.remote, port)
+    fn new(setup: &Setup) -> Self {
+        Self {
+            remote: setup.remote,
+            ports: setup.ports.clone(),
+            locals: setup.locals.clone(),
+            next_port: 0,
+            next_local: 0,
+        }
+    }
+
+    fn next(&mut self) -> (SocketAddr, Local) {
+        let port = self.ports.get(self.next_port).copied().unwrap_or_default();
+        let local = self.locals.get(self.next_local).copied();
+        self.next_port += 1;
+        if self.next_port >= self.ports.len() {
+            self.next_port = 0;
+            self.next_local = (self.next_local + 1) % self.locals.len().max(1);
+        }
+        (SocketAddr::new(self.remote, port), Local { addr: local, port: None })
     }
 }
 
@@ -245,7 +287,7 @@ impl Client {
         };
         Self {
             phase: Phase::Holding,
-            target: Target { remote: setup.remote, ports: setup.ports.clone(), next: 0 },
+            target: Target::new(setup),
             roles: Table::new(),
             live: 0,
             hold: Hold::new(setup.idle),

@@ -1,11 +1,10 @@
 //! Requests and responses on connections that stay.
 
-use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use base::{ConnId, Instant};
-use stack::{ConnectError, Io, Local};
+use stack::{ConnectError, Io};
 use tcp::ConnOptions;
 
 use super::{Messages, OPENING_AT_ONCE, Target};
@@ -97,8 +96,8 @@ impl Ping {
     ) -> Result<(), ConnectError> {
         while self.opening < OPENING_AT_ONCE && (self.opened + self.opening) < self.count() {
             let options = ConnOptions { nodelay: true, ..ConnOptions::default() };
-            let remote: SocketAddr = target.next();
-            let conn = io.connect(remote, Local::ANY, &options)?;
+            let (remote, local) = target.next();
+            let conn = io.connect(remote, local, &options)?;
             let index = self.opened + self.opening;
             self.opening += 1;
             opened(conn, index);

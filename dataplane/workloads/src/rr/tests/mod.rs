@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use base::ConnId;
-use stack::{Io, Local};
+use stack::{Io, Local, LocalAddress};
 
 use super::*;
 use crate::echo::Echo;
@@ -160,6 +160,51 @@ fn short_connections_end_in_each_way() {
             assert!(setup.count >= 500 && near(setup.min) && near(setup.max), "{setup:?}");
         }
     }
+}
+
+#[test]
+fn connections_take_addresses_and_ports_in_turn() {
+    let mut net = Net::new(Link::default());
+    let ports = vec![PORT, PORT + 1];
+    let server = net.add_host(Some(Box::new(Server::new(server_config()))));
+    let mut config = config(server);
+    let client = 1;
+    let ours: Vec<_> = (0..3).map(|nth| Net::nth_addr(client, nth)).collect();
+    config.setup.ports = ports.clone();
+    config.setup.locals = ours.clone();
+    config.setup.mode = connect(12, Close::FinClient);
+    assert_eq!(net.add_host(Some(Box::new(Client::new(config)))), client);
+    net.run_for(Duration::from_micros(500));
+    let mut seen: Vec<_> = net.ends_of(client).map(|(l, r)| (l.ip(), r.port())).collect();
+    seen.sort_unstable();
+    let pairs = ours.iter().flat_map(|a| ports.iter().map(move |p| (*a, *p)));
+    assert!(seen.into_iter().eq(pairs.flat_map(|pair| [pair; 2])), "each pair twice");
+}
+
+#[test]
+fn sources_are_those_nearest_to_the_server() {
+    let of = |list: &str, remote: &str| {
+        let parse = |text: &str| {
+            let (addr, prefix) = text.split_once('/').unwrap();
+            LocalAddress { addr: addr.parse().unwrap(), prefix: prefix.parse().unwrap() }
+        };
+        let all: Vec<_> = list.split_whitespace().map(parse).collect();
+        let found = sources(&all, remote.parse().unwrap());
+        found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    let ours = "10.0.0.2/24 10.0.0.3/24 10.1.0.2/24 fd00::2/64 fd00::3/64 fe80::1/64";
+    let rows = [
+        ("10.0.0.1", "10.0.0.2 10.0.0.3"),
+        ("10.1.0.1", ""),
+        ("8.8.8.8", "10.0.0.2 10.0.0.3 10.1.0.2"),
+        ("fd00::1", "fd00::2 fd00::3"),
+        ("2001:db8::1", "fd00::2 fd00::3"),
+        ("fe80::9", ""),
+    ];
+    for (remote, expected) in rows {
+        assert_eq!(of(ours, remote), expected, "{remote}");
+    }
+    assert_eq!(of("", "10.0.0.1"), "");
 }
 
 #[test]

@@ -16,6 +16,7 @@ fn reports(mode: Mode) -> Vec<Report> {
     let setup = Setup {
         remote: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
         ports: vec![5201, 5202],
+        locals: Vec::new(),
         request: 64,
         response: 128,
         mode,
@@ -69,7 +70,7 @@ microseconds       min      mean       p50       p90       p99     p99.9    p99.
 round trip      10.000    8356.3    30.015     50004     50004     50004     50004     50004
 6 transactions in 2.00 s: 3 per second, 1 failed
   1 x no local port left
-      widen the range (--sysctl 'net.ipv4.ip_local_port_range=1024 65535') or spread over more ports of the server (-p 5201..5208 on both sides)
+      widen the range (--sysctl 'net.ipv4.ip_local_port_range=1024 65535') or spread over more ports of the server (-p 5201..5208 on both sides) or more addresses here (--address)
 ";
 
 const CONNECT_TAIL: &str = "\
