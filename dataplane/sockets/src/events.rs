@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use base::ConnId;
-use stack::{App, AppEvent, Io};
+use stack::{App, AppEvent, Io, Unreachable};
 use tcp::CloseReason;
 
 use crate::Errno;
@@ -74,6 +74,7 @@ impl Sockets {
         }
         let Some(id) = self.conns.remove(&conn) else { return };
         let info = io.info(conn);
+        let unreachable = io.unreachable(conn);
         let mut unread = Vec::new();
         let len = io.readable(conn);
         crate::data::take_from(io, conn, Some(&mut unread), len);
@@ -91,7 +92,13 @@ impl Sockets {
             CloseReason::ResetByPeer => Some(Errno::ECONNRESET),
             CloseReason::Refused => Some(Errno::ECONNREFUSED),
             CloseReason::TimedOut => Some(Errno::ETIMEDOUT),
-            CloseReason::Unreachable => Some(Errno::EHOSTUNREACH),
+            CloseReason::Unreachable => Some(match unreachable {
+                Some(Unreachable::Network) => Errno::ENETUNREACH,
+                Some(Unreachable::Protocol) => Errno::ENOPROTOOPT,
+                Some(Unreachable::Port) => Errno::ECONNREFUSED,
+                Some(Unreachable::Prohibited) => Errno::EACCES,
+                Some(Unreachable::Host) | None => Errno::EHOSTUNREACH,
+            }),
             CloseReason::Resources => Some(Errno::ENOBUFS),
         };
         socket.end(error, unread, info);

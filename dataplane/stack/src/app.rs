@@ -141,6 +141,21 @@ pub enum ConnectError {
     Limit,
 }
 
+/// What the network has said of a destination that it could not reach, RFC 792 and RFC 4443.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unreachable {
+    /// The network.
+    Network,
+    /// The host.
+    Host,
+    /// The host does not speak TCP.
+    Protocol,
+    /// Nobody listens there.
+    Port,
+    /// Somebody forbids it (IPv6 says so; IPv4 names what is cut off by it).
+    Prohibited,
+}
+
 /// What [`Io::recv`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recv {
@@ -264,6 +279,9 @@ pub trait Io {
 
     /// Whether acknowledgements are sent at once at present.
     fn is_quickack(&self, conn: ConnId) -> bool;
+
+    /// What the network said last of a connection's destination, if it could not be reached.
+    fn unreachable(&self, conn: ConnId) -> Option<Unreachable>;
 
     /// The snapshot of a connection.
     fn info(&self, conn: ConnId) -> Option<TcpInfo>;

@@ -7,6 +7,7 @@ use base::{Instant, ListenerId, PortId};
 use tcp::{CloseReason, ConnOptions, Connection, Event, Handshake, SeqNum, State};
 use wire::{FlowKey, Mac};
 
+use crate::Unreachable;
 use crate::env::ParamsIndex;
 use crate::links::Link;
 use crate::storage::{RecvStore, SendStore};
@@ -78,6 +79,8 @@ pub(crate) struct Conn {
     pub(crate) unfiled: bool,
     /// `IP_TOS` or `IPV6_TCLASS` of its packets.
     pub(crate) tos: u8,
+    /// What the network said last of its destination.
+    pub(crate) unreachable: Option<Unreachable>,
     /// TTL or hop limit, instead of the knob.
     pub(crate) ttl: Option<u8>,
     /// When the SYN arrived.
@@ -158,6 +161,7 @@ impl Conn {
             untold: false,
             wants_room: false,
             tos: 0,
+            unreachable: None,
             ttl: None,
             unfiled: false,
             syn_arrival,

@@ -11,7 +11,10 @@ use crate::demux::Kind;
 use crate::inner::{APP_QUEUE, Core, Stopping};
 use crate::route::{AddressClass, is_link_local};
 use crate::storage::{AppendPlace, Shortage};
-use crate::{AppEvent, ConnectError, Io, ListenError, Local, Message, Outgoing, Recv, StackParams};
+use crate::{
+    AppEvent, ConnectError, Io, ListenError, Local, Message, Outgoing, Recv, StackParams,
+    Unreachable,
+};
 
 /// Bytes under way up to which a connection counts as one that sends little.
 const SMALL_SENDER: u32 = 16_384;
@@ -337,6 +340,10 @@ impl<D: Device> Io for Core<D> {
             Some(Phase::Open(connection)) => connection.is_quickack(),
             _ => true,
         }
+    }
+
+    fn unreachable(&self, conn: ConnId) -> Option<Unreachable> {
+        self.conns.get(conn)?.unreachable
     }
 
     fn info(&self, conn: ConnId) -> Option<TcpInfo> {

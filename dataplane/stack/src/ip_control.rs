@@ -11,6 +11,7 @@ use wire::ipv4::{HeaderChecksum, Ipv4Fields};
 use wire::ipv6::{Ipv6Fields, ParameterProblem};
 use wire::{EtherType, Mac, Quote, ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol};
 
+use crate::Unreachable;
 use crate::conn::Phase;
 use crate::demux::Kind;
 use crate::ingress::{Packet, bytes_from};
@@ -20,7 +21,8 @@ use crate::inner::Core;
 #[derive(Clone, Copy)]
 enum Complaint {
     /// It cannot be delivered; `hard`: nor can any other.
-    Unreachable { hard: bool },
+    /// What, and whether it may pass (`hard`: it may not).
+    Unreachable { hard: bool, what: Option<Unreachable> },
     /// It was too large for a link with this MTU (zero: not said); `sent` is its length.
     TooBig { mtu: u32, sent: u16 },
 }
@@ -87,7 +89,7 @@ impl<D: Device> Core<D> {
         let looked_at = packet.l4_len.min(icmpv4::HEADER_LEN + icmpv4::QUOTE_LEN_MAX);
         packet.frame = self.contiguous(packet.frame, packet.l4 + looked_at)?;
         let message = packet.frame.head().get(packet.l4..).unwrap_or(&[]);
-        let soft = Complaint::Unreachable { hard: false };
+        let soft = Complaint::Unreachable { hard: false, what: None };
         match icmpv4::parse(message, packet.l4_len)? {
             Icmpv4Message::EchoRequest { ident, sequence } => {
                 self.env.counters.icmp_in_echos += 1;
@@ -104,7 +106,13 @@ impl<D: Device> Core<D> {
                 self.env.counters.icmp_in_dest_unreachs += 1;
                 // RFC 1122 section 4.2.3.9, and prohibitions: the others may pass.
                 let hard = matches!(code, 2 | 3 | 6..=10 | 13..=15);
-                self.on_icmp_error(&quote, Complaint::Unreachable { hard })
+                let what = Some(match code {
+                    2 => Unreachable::Protocol,
+                    3 => Unreachable::Port,
+                    0 | 6 | 9 | 11 => Unreachable::Network,
+                    _ => Unreachable::Host,
+                });
+                self.on_icmp_error(&quote, Complaint::Unreachable { hard, what })
             }
             Icmpv4Message::TimeExceeded { quote, .. }
             | Icmpv4Message::ParameterProblem { quote, .. } => self.on_icmp_error(&quote, soft),
@@ -129,7 +137,7 @@ impl<D: Device> Core<D> {
         if dst.is_multicast() || src.is_unspecified() {
             return Err(DropReason::IpNotOurs);
         }
-        let soft = Complaint::Unreachable { hard: false };
+        let soft = Complaint::Unreachable { hard: false, what: None };
         match parsed {
             Icmpv6Message::EchoRequest { ident, sequence } => {
                 self.env.counters.icmp_in_echos += 1;
@@ -144,7 +152,13 @@ impl<D: Device> Core<D> {
             Icmpv6Message::Unreachable { code, quote } => {
                 self.env.counters.icmp_in_dest_unreachs += 1;
                 let hard = matches!(code, 1 | 4..=6);
-                self.on_icmp_error(&quote, Complaint::Unreachable { hard })
+                let what = Some(match code {
+                    0 => Unreachable::Network,
+                    4 => Unreachable::Port,
+                    1 | 5 | 6 => Unreachable::Prohibited,
+                    _ => Unreachable::Host,
+                });
+                self.on_icmp_error(&quote, Complaint::Unreachable { hard, what })
             }
             Icmpv6Message::TimeExceeded { quote, .. }
             | Icmpv6Message::ParameterProblem { quote, .. } => self.on_icmp_error(&quote, soft),
@@ -164,7 +178,7 @@ impl<D: Device> Core<D> {
             return Err(DropReason::IcmpSequence);
         };
         match complaint {
-            Complaint::Unreachable { hard } => self.on_unreachable(slot, hard),
+            Complaint::Unreachable { hard, what } => self.on_unreachable(slot, hard, what),
             Complaint::TooBig { mtu, sent } => {
                 let Some(port) = self.conns.at(slot).map(|conn| conn.port) else { return Ok(()) };
                 let now = self.env.now;
@@ -177,8 +191,9 @@ impl<D: Device> Core<D> {
         Ok(())
     }
 
-    fn on_unreachable(&mut self, slot: u32, hard: bool) {
+    fn on_unreachable(&mut self, slot: u32, hard: bool, what: Option<Unreachable>) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
+        conn.unreachable = what.or(conn.unreachable);
         let mut cx = self.env.cx(conn.params);
         match &mut conn.phase {
             Phase::Open(connection) => connection.on_unreachable(&mut cx),

@@ -59,7 +59,7 @@ pub mod wheel;
 #[cfg(test)]
 mod tests;
 
-pub use app::{App, AppEvent, ConnectError, Io, ListenError, Local, Message, Recv};
+pub use app::{App, AppEvent, ConnectError, Io, ListenError, Local, Message, Recv, Unreachable};
 pub use command::{Command, ConnRow, Outgoing, Snapshot, Turn};
 pub use conn::IdleBytes;
 pub use counters::StackCounters;

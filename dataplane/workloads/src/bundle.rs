@@ -6,7 +6,9 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{ConnId, Instant, ListenerId, WorkerId};
-use stack::{App, AppEvent, ConnectError, Io, ListenError, Local, Message, Recv, StackParams};
+use stack::{
+    App, AppEvent, ConnectError, Io, ListenError, Local, Message, Recv, StackParams, Unreachable,
+};
 use tcp::{ConnOptions, SendError, TcpInfo};
 
 /// Applications that a bundle can hold: their number is the top byte of a timer's token.
@@ -256,6 +258,10 @@ impl Io for Scoped<'_> {
 
     fn is_quickack(&self, conn: ConnId) -> bool {
         self.io.is_quickack(conn)
+    }
+
+    fn unreachable(&self, conn: ConnId) -> Option<Unreachable> {
+        self.io.unreachable(conn)
     }
 
     fn info(&self, conn: ConnId) -> Option<TcpInfo> {

@@ -10,7 +10,9 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use base::{ConnId, Instant, ListenerId, Random, SeededRandom, WorkerId};
-use stack::{App, AppEvent, ConnectError, Io, ListenError, Local, Message, Recv, StackParams};
+use stack::{
+    App, AppEvent, ConnectError, Io, ListenError, Local, Message, Recv, StackParams, Unreachable,
+};
 use tcp::{CloseReason, ConnOptions, SendError, State, TcpInfo};
 
 /// A run with more steps than this is a livelock.
@@ -592,6 +594,10 @@ impl Io for FakeIo<'_> {
 
     fn is_quickack(&self, _conn: ConnId) -> bool {
         true
+    }
+
+    fn unreachable(&self, _conn: ConnId) -> Option<Unreachable> {
+        None
     }
 
     fn info(&self, conn: ConnId) -> Option<TcpInfo> {

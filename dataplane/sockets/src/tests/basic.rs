@@ -65,6 +65,38 @@ fn refused_and_unanswered() {
 }
 
 #[test]
+fn a_network_that_says_no() {
+    let mut net = Net::new();
+    let _ = net.listener(B, 80, 5);
+    // They know each other's hardware address.
+    let fd = net.socket(A);
+    net.blocked(A, Call::Connect { fd, addr: Some(v4(B, 80)) });
+    net.settle();
+    net.cut[A] = true;
+    for (name, code, errno) in [
+        ("port", 3, Errno::ECONNREFUSED),
+        ("protocol", 2, Errno::ENOPROTOOPT),
+        ("network prohibited", 9, Errno::ENETUNREACH),
+        ("prohibited", 13, Errno::EHOSTUNREACH),
+    ] {
+        let fd = net.socket(A);
+        let op = net.blocked(A, Call::Connect { fd, addr: Some(v4(B, 80)) });
+        net.run_for(Duration::from_millis(1));
+        net.complain(A, code);
+        assert_eq!(net.completed(A, op), Some(Err(errno)), "{name}");
+    }
+    // What may pass is told when patience ends.
+    let fd = net.socket(A);
+    net.ok(A, Call::set_int(fd, SOL_TCP, TCP_SYNCNT, 1));
+    let op = net.blocked(A, Call::Connect { fd, addr: Some(v4(B, 80)) });
+    net.run_for(Duration::from_millis(1));
+    net.complain(A, 0);
+    net.run_for(Duration::from_secs(20));
+    assert_eq!(net.completed(A, op), Some(Err(Errno::ENETUNREACH)));
+    net.assert_nothing_left();
+}
+
+#[test]
 fn a_connect_that_does_not_wait() {
     let mut net = Net::new();
     let listener = net.listener(B, 80, 8);

@@ -163,6 +163,29 @@ impl Net {
         self.run_for(DELAY * 8);
     }
 
+    /// An ICMP message of `code` from a router, unreachable, about the frame (IPv4) that `host` sent last.
+    pub(super) fn complain(&mut self, host: usize, code: u8) {
+        let (_, sent) = self.seen.iter().rfind(|(from, _)| *from == host).expect("a frame");
+        let quote = &sent[14..14 + 28];
+        let mut packet: Vec<u8> = [0x45, 0, 0, 56, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 77].into();
+        packet.extend([10, 0, 0, host as u8 + 1]);
+        packet.extend([3, code, 0, 0, 0, 0, 0, 0]);
+        packet.extend(quote);
+        let sum = |bytes: &[u8]| {
+            let sum: u32 = bytes.chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1])).sum();
+            (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+        };
+        let header = sum(&packet[..20]);
+        packet[10..12].copy_from_slice(&header);
+        let message = sum(&packet[20..]);
+        packet[22..24].copy_from_slice(&message);
+        let mut frame = sent[6..12].to_vec();
+        frame.extend([2, 0, 0, 0, 0, 77, 8, 0]);
+        frame.extend(packet);
+        assert!(self.stacks[host].device_mut().deliver(&frame));
+        self.turn(host);
+    }
+
     pub(super) fn start(&mut self, host: usize, call: Call) -> Outcome {
         self.with_sockets(host, |sockets, io| sockets.start(io, call))
     }
