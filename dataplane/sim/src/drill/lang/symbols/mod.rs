@@ -8,9 +8,10 @@ pub use icmp::{
 };
 use tables::{ERRNOS, SYMBOLS};
 
-/// The value of a symbol such as `SO_REUSEADDR`; error numbers have their own table.
+/// The value of a symbol such as `SO_REUSEADDR` or, since `SO_ERROR` stores them, `ECONNREFUSED`.
 pub fn value(name: &str) -> Option<i64> {
-    SYMBOLS.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    let symbol = SYMBOLS.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    symbol.or_else(|| errno(name).map(i64::from))
 }
 
 /// The number of an error such as `EAGAIN`.
@@ -66,6 +67,7 @@ mod tests {
             ("IPPROTO_IPV6", 41),
             ("TCP_CLOSING", 11),
             ("TCP_INFINITE_SSTHRESH", 0x7fff_ffff),
+            ("ECONNREFUSED", 111),
         ] {
             assert_eq!(value(name), Some(expected), "{name}");
         }
