@@ -229,6 +229,7 @@ impl<'a> Splitter<'a> {
                         None => return None,
                     }
                 }
+                _ if self.arithmetic(&mut word) => {}
                 _ => {
                     self.next();
                     word.expands |= matches!(c, '$' | '`' | '*' | '?');
@@ -241,6 +242,9 @@ impl<'a> Splitter<'a> {
 
     fn quoted(&mut self, quote: char, word: &mut Word) -> Option<()> {
         loop {
+            if quote == '"' && self.arithmetic(word) {
+                continue;
+            }
             let c = self.next()?;
             match c {
                 _ if c == quote => return Some(()),
@@ -255,5 +259,43 @@ impl<'a> Splitter<'a> {
                 }
             }
         }
+    }
+
+    /// Takes `$((…))` of plain numbers, if that is what comes next.
+    fn arithmetic(&mut self, word: &mut Word) -> bool {
+        let Some(rest) = self.rest().strip_prefix("$((") else { return false };
+        // Bounded, or many openings without an end would take quadratic time.
+        let mut pairs = rest.as_bytes().windows(2).take(ARITHMETIC_MAX);
+        let end = pairs.position(|pair| pair == b"))");
+        let Some(inner) = end.and_then(|end| rest.get(..end)) else { return false };
+        let Some(value) = sum(inner) else { return false };
+        self.at = self.at.saturating_add("$(())".len()).saturating_add(inner.len());
+        word.text.push_str(&value.to_string());
+        true
+    }
+}
+
+/// Longest arithmetic that is read.
+const ARITHMETIC_MAX: usize = 100;
+
+/// Sums and differences of products; no parentheses, no negative numbers.
+fn sum(text: &str) -> Option<i64> {
+    if text.contains('\n') {
+        return None;
+    }
+    let mut total = 0_i64;
+    let mut rest = text;
+    let mut negative = false;
+    loop {
+        let end = rest.find(['+', '-']).unwrap_or(rest.len());
+        let product = rest.get(..end)?.split('*').try_fold(1_i64, |product, factor| {
+            product.checked_mul(i64::from(factor.trim().parse::<u32>().ok()?))
+        })?;
+        total = if negative { total.checked_sub(product)? } else { total.checked_add(product)? };
+        let Some(operator) = rest.get(end..).and_then(|rest| rest.chars().next()) else {
+            return Some(total);
+        };
+        negative = operator == '-';
+        rest = rest.get(end.checked_add(1)?..)?;
     }
 }

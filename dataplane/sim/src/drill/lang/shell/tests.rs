@@ -62,6 +62,14 @@ fn knobs_have_several_spellings() {
 }
 
 #[test]
+fn sums_of_products_are_computed() {
+    assert_eq!(
+        one("sysctl -q a=\"4096 $((15*1024*1024))\" b=$(( 2 * 3 + 10 - 1 ))"),
+        sysctl(&[("a", "4096 15728640"), ("b", "15")])
+    );
+}
+
+#[test]
 fn routes_have_their_metrics() {
     let route = one(
         "ip route change 192.0.2.1 via 10.0.0.2 dev tun0 advmss 600 mtu lock 640 initcwnd 11 rto_min 5ms odd 1",
@@ -164,7 +172,10 @@ fn what_is_not_known_is_said_so() {
         "iptables -A INPUT -j DROP",
         "sysctl net.ipv4.tcp_ecn",
         "sysctl -q a=$B",
-        "sysctl -q a=\"$((3*4))\"",
+        "sysctl -q a=$((3/4))",
+        "sysctl -q a=$((x))",
+        "sysctl -q a=$((4294967296))",
+        "sysctl -q a='$((1))'b$",
         "if true; then",
         "(sleep 1)",
         "sleep 1 &",
