@@ -159,6 +159,7 @@ fn rr(options: &Options, place: &Place) -> Result<Value, String> {
             figures.push((format!("raw {name}"), us(&raw, key)?));
             figures.push((format!("TCP {name}"), us(&tcp, key)?));
         }
+        figures.push(("raw frames lost".to_owned(), field(&raw, "/total/failed")?));
         figures.push(("p50 above raw".to_owned(), us(&tcp, "p50_ns")? - us(&raw, "p50_ns")?));
         Ok(figures)
     })

@@ -1,16 +1,21 @@
 //! Many idle connections between two processes: their memory, and what goes on beside them.
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Place;
-use super::millrace::{OMIT, Run, Server, client, document, field};
+use serde_json::Value;
+
+use super::millrace::{OMIT, Run, Server, client, document, field, instance};
+use super::{Place, Role};
 use crate::repeats::Figures;
 
 /// Ports of the server: each of them multiplies the client's local ports.
 const PORTS: &str = "5201..5220";
 /// Between two looks at the memory of a process.
 const POLL: Duration = Duration::from_millis(50);
+/// Between two lines about how far it has come.
+const TELL: Duration = Duration::from_secs(2);
 /// For setting up and for taking down what is held, beyond the usual patience.
 const PER_CONNECTION: Duration = Duration::from_micros(200);
 
@@ -45,9 +50,13 @@ pub fn measure(place: &Place, connections: u32, seconds: f64) -> Result<Figures,
     let limit = Run { seconds, ..Run::default() }.limit()? + PER_CONNECTION * connections;
     // The largest of all looks: what was held stands until the client ends.
     let (mut full, mut client_full) = (empty, 0.0);
+    let mut told = (begun, 0.0);
     while let Ok(now) = memory(process.id()) {
         client_full = now.max(client_full);
         full = memory(server.id())?.max(full);
+        if told.0.elapsed() >= TELL {
+            told = progress(place, begun, told, (full, full - empty, client_full));
+        }
         if begun.elapsed() > limit {
             return Err(format!("the client is not done after {limit:?}"));
         }
@@ -73,6 +82,44 @@ pub fn measure(place: &Place, connections: u32, seconds: f64) -> Result<Figures,
         ("short connections/s beside them".to_owned(), field(&document, "/total/per_second")?),
         ("failed".to_owned(), field(&document, "/total/failed")?),
     ])
+}
+
+/// Say how far it has come, on standard error. `last` is when that was said before, and how many
+/// connections there were; `bytes`: of the server, of that for connections, of the client.
+fn progress(
+    place: &Place,
+    begun: Instant,
+    last: (Instant, f64),
+    bytes: (f64, f64, f64),
+) -> (Instant, f64) {
+    let now = Instant::now();
+    // An answer that does not come is no reason to stop measuring.
+    let held = standing(place).unwrap_or(last.1);
+    if held < last.1 {
+        // They are being taken down: the memory is that of all of them.
+        return (now, last.1);
+    }
+    let rate = (held - last.1) / (now - last.0).as_secs_f64().max(1e-9);
+    let mib = |bytes: f64| bytes / f64::from(1 << 20);
+    eprintln!(
+        "  {:5.1} s: {held:.0} connections, {rate:.0} more per second; server {:.0} MiB ({:.0} bytes each), \
+         client {:.0} MiB",
+        (now - begun).as_secs_f64(),
+        mib(bytes.0),
+        bytes.1 / held.max(1.0),
+        mib(bytes.2),
+    );
+    (now, held)
+}
+
+/// Connections that the server has, as its control socket says.
+fn standing(place: &Place) -> Option<f64> {
+    let output = Command::new(&place.millrace)
+        .args(["workers", "--json", "--instance", &instance(Role::Server)])
+        .output()
+        .ok()?;
+    let document: Value = serde_json::from_slice(&output.stdout).ok()?;
+    document["workers"].as_array()?.iter().map(|w| w["connections"].as_f64()).sum()
 }
 
 /// Bytes of memory that a process occupies: resident, without the pages of DPDK's heap where those are

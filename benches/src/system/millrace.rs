@@ -121,16 +121,20 @@ fn start(
     Process::start(&place.directory, &name, role.core(), &place.millrace, &args)
 }
 
+/// Name of the instance in this role.
+pub fn instance(role: Role) -> String {
+    format!("bench-{}-{}", std::process::id(), role.name())
+}
+
 fn startup(place: &Place, role: Role, extra: &str) -> String {
     let address = match role {
         Role::Server => SERVER,
         Role::Client => CLIENT,
     };
     format!(
-        "instance = \"bench-{}-{}\"\n\n[dataplane]\ncores = \"{}\"\nidle = \"poll\"\nhugepages = {}\n\n\
+        "instance = \"{}\"\n\n[dataplane]\ncores = \"{}\"\nidle = \"poll\"\nhugepages = {}\n\n\
          [[port]]\nvdev = \"{}\"\naddresses = [\"{address}/24\"]\n\n{extra}",
-        std::process::id(),
-        role.name(),
+        instance(role),
         role.core(),
         place.hugepages,
         place.memif(role),
