@@ -176,3 +176,25 @@ fn nobody_there_is_a_clear_error() {
         assert!(text.contains("connection refused"), "{text}");
     }
 }
+
+#[test]
+fn a_rate_is_kept_and_histograms_are_logged() {
+    let file = std::env::temp_dir().join(format!("mrt-rr-log-{}.hlog", std::process::id()));
+    let mut command = Command::new(binary("millrace"));
+    command.args(["rr", "--ring", "--json", "-t", "2", "--rate", "200", "--hdr-log"]).arg(&file);
+    let document = document(&command.output().expect("millrace starts"));
+    let log = std::fs::read_to_string(&file);
+    let _ = std::fs::remove_file(&file);
+    assert_eq!(document["test"]["rate_per_second"], 200);
+    let count = document["total"]["transactions"].as_u64().unwrap_or_default();
+    // As fast as answers come would be some tens of thousands; a busy machine may be late with a few.
+    assert!((350..=401).contains(&count), "{count}");
+    let log = log.expect("a log was written");
+    let rows = |line: &&str| !line.starts_with('#') && !line.starts_with('"');
+    assert!(log.starts_with("#[") && log.lines().filter(rows).count() >= 2, "{log}");
+    for row in log.lines().filter(rows) {
+        let fields: Vec<&str> = row.split(',').collect();
+        assert_eq!(fields.len(), 4, "{row}");
+        assert!(fields[0].parse::<f64>().is_ok() && fields[3].starts_with("HISTF"), "{row}");
+    }
+}
