@@ -1,5 +1,6 @@
 //! What applications call.
 
+use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
 
 use base::{ConnId, Device, Instant, ListenerId, PortId, Random, WorkerId};
@@ -7,7 +8,7 @@ use tcp::{CloseReason, ConnOptions, Handshake, SendError, SeqNum, State, TcpInfo
 use wire::FlowKey;
 
 use crate::conn::Phase;
-use crate::demux::Kind;
+use crate::demux::{Entry, Kind};
 use crate::inner::{APP_QUEUE, Core, Stopping};
 use crate::route::{AddressClass, is_link_local};
 use crate::storage::{AppendPlace, Shortage};
@@ -425,10 +426,13 @@ impl<D: Device> Core<D> {
             )
         };
         let params = env.current_params();
-        // A port is free, or is held by a record that may be taken over (`tcp_tw_reuse`).
+        // A port is free, or is held by a record that may be taken over (`tcp_tw_reuse`). Who holds the
+        // port that was asked for last, which is the one chosen:
+        let held = Cell::new(None);
         let usable = |port: u16| {
             let Some(key) = key_of(port) else { return false };
-            find(&key).is_none_or(|entry| {
+            held.set(find(&key));
+            held.get().is_none_or(|entry: Entry| {
                 let record =
                     time_waits.at(entry.index()).filter(|_| entry.kind() == Kind::TimeWait);
                 record.is_some_and(|w| env.view(params, |cx| w.record.reuse(cx, false)).is_some())
@@ -444,7 +448,7 @@ impl<D: Device> Core<D> {
             }
         };
         let key = port.and_then(key_of).ok_or(ConnectError::PortsExhausted)?;
-        let Some(entry) = find(&key) else { return Ok((key, None)) };
+        let Some(entry) = held.get() else { return Ok((key, None)) };
         let iss = time_waits
             .at(entry.index())
             .and_then(|w| env.view(params, |cx| w.record.reuse(cx, false)));
