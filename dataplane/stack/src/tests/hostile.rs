@@ -444,6 +444,7 @@ fn h82_h83_ports_run_out_and_ourselves_are_refused() {
     }
 }
 
+/// RFC 9293 section 3.9.1, MUST-43.
 #[test]
 fn each_local_address_has_its_own_ports() {
     let params = StackParams { local_port_range: [5000, 5003], ..StackParams::default() };
