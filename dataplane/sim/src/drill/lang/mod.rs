@@ -11,7 +11,7 @@
 //! - [`parse`] reads a script; [`ScriptError`] says what is wrong and where, with the line.
 //! - [`Settings`] is what the options of a script and of the command line amount to.
 //! - [`shell`] turns shell text into typed steps, [`python`] runs assertion snippets.
-//! - [`symbols`] has the numbers behind names; [`print`] writes everything in script notation.
+//! - [`symbols`] has the numbers behind names; `print` writes everything in script notation.
 //! - [`unsupported`] lists what a script asks for that somebody cannot do.
 //!
 //! Nothing here runs anything, and nothing here trusts its input: nesting, lengths and numbers are
