@@ -10,6 +10,7 @@ use crate::control::ss::SsArgs;
 use crate::control::sysctl::SysctlArgs;
 use crate::control::workers::WorkersArgs;
 use crate::doctor::DoctorArgs;
+use crate::drill::DrillArgs;
 use crate::port_args::PortArgs;
 
 /// Exit statuses, for `--help` of the whole program.
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Iperf(Box<IperfArgs>),
     /// Latency of requests and responses, and short connections per second
     Rr(Box<RrArgs>),
+    Drill(Box<DrillArgs>),
     Sysctl(SysctlArgs),
     Ss(SsArgs),
     Nstat(NstatArgs),

@@ -7,6 +7,7 @@ mod cli;
 mod config_cmd;
 mod control;
 mod doctor;
+mod drill;
 mod fault;
 mod host;
 mod iperf;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Iperf(args) => iperf::run(*args),
         Command::Rr(args) => rr::run(&args),
+        Command::Drill(args) => drill::run(&args),
         Command::Sysctl(args) => control::sysctl::run(&args),
         Command::Ss(args) => control::ss::run(&args),
         Command::Nstat(args) => control::nstat::run(&args),

@@ -166,6 +166,15 @@ impl fmt::Display for Seconds {
 }
 
 /// A capture file in memory, with nanoseconds.
+/// A file in pcap format with these frames; as much of them as [`PCAP_MAX_BYTES`] allows.
+pub fn pcap_file<'a>(frames: impl IntoIterator<Item = (Instant, &'a [u8])>) -> Vec<u8> {
+    let mut pcap = Pcap::default();
+    for (at, bytes) in frames {
+        pcap.push(at, bytes);
+    }
+    pcap.bytes
+}
+
 struct Pcap {
     bytes: Vec<u8>,
 }
