@@ -2,7 +2,7 @@
 
 use base::{Instant, Rate};
 use sim::integrity::{self, Ending, PORT, Plan};
-use sim::{HostConfig, LinkConfig, Way, World};
+use sim::{HostConfig, LinkConfig, Room, Way, World};
 
 use config::Profile;
 
@@ -63,7 +63,7 @@ fn fills_20_mbit_at_100_ms() {
 #[test]
 fn fills_a_link_with_a_shallow_queue() {
     // A quarter of the bandwidth-delay product.
-    let share = utilisation(LinkConfig { queue: 62_500, ..ordinary() }, secs(8));
+    let share = utilisation(LinkConfig { queue: Room::Bytes(62_500), ..ordinary() }, secs(8));
     assert!(share >= 60, "{share} %");
 }
 

@@ -32,6 +32,6 @@ pub mod swarm;
 pub mod world;
 
 pub use host::{Host, HostConfig};
-pub use link::{LinkConfig, LinkCounters, LinkDrop, Loss, Reorder, Share};
+pub use link::{Backlog, LinkConfig, LinkCounters, LinkDrop, Loss, Policer, Reorder, Room, Share};
 pub use oracle::{Failure, Violation};
 pub use world::{HostId, LinkId, Reached, SwitchId, Way, World};

@@ -13,7 +13,7 @@ use tcp::params::CongestionAlgorithm;
 
 use crate::host::HostConfig;
 use crate::integrity::{self, Ending, PORT, Plan, SharedLedger};
-use crate::link::{LinkConfig, Loss, Reorder, Share};
+use crate::link::{LinkConfig, Loss, Reorder, Room, Share};
 use crate::oracle::{Failure, Violation};
 use crate::world::{HostId, LinkId, Way, World};
 
@@ -170,7 +170,7 @@ fn path(dice: &mut Dice, mtu: u16) -> LinkConfig {
         delay,
         jitter: if dice.one_in(3) { dice.micros(1, 20_000) } else { Duration::ZERO },
         // A few full frames at least, or nothing larger would ever queue.
-        queue: dice.magnitude(4 * (u64::from(mtu) + 18), 4 << 20),
+        queue: Room::Bytes(dice.magnitude(4 * (u64::from(mtu) + 18), 4 << 20)),
         mtu,
         ..LinkConfig::default()
     }

@@ -11,7 +11,7 @@ use wire::ethernet::Mac;
 
 use crate::events::{Event, Events};
 use crate::host::{Host, HostConfig};
-use crate::link::{Copy, Direction, LinkConfig, LinkCounters};
+use crate::link::{Arrival, Direction, LinkConfig, LinkCounters, mark_ce};
 use crate::oracle::{self, Failure, Violation, Windows};
 use crate::record::{Fate, Recorder, TraceHash};
 
@@ -27,19 +27,19 @@ const AGE_INTERVAL: Duration = Duration::from_secs(1);
 const SNAPSHOT_ROWS: u32 = 4096;
 
 /// A host of a world.
-#[derive(Clone, core::marker::Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostId(pub usize);
 
 /// A switch of a world.
-#[derive(Clone, core::marker::Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SwitchId(pub usize);
 
 /// A link of a world.
-#[derive(Clone, core::marker::Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub usize);
 
 /// A direction of a link.
-#[derive(Clone, core::marker::Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// From its first end to its second.
     Forward,
@@ -60,7 +60,7 @@ impl Way {
 }
 
 /// What a link is fastened to.
-#[derive(Clone, core::marker::Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Host(HostId),
     Switch(SwitchId),
@@ -80,7 +80,7 @@ struct Switch {
 }
 
 /// How a run ended.
-#[derive(Clone, core::marker::Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// What was waited for has come true.
     Done,
@@ -240,12 +240,12 @@ impl World {
 
     /// One direction of a link as it is now.
     pub fn link_config(&self, link: LinkId, way: Way) -> &LinkConfig {
-        &self.links[link.0].directions[way.index()].config
+        self.links[link.0].directions[way.index()].config()
     }
 
     /// What one direction of a link has done.
     pub fn link_counters(&self, link: LinkId, way: Way) -> &LinkCounters {
-        &self.links[link.0].directions[way.index()].counters
+        self.links[link.0].directions[way.index()].counters()
     }
 
     /// Change one direction of a link from now on.
@@ -359,7 +359,7 @@ impl World {
         for link in &self.links {
             for (way, d) in link.directions.iter().enumerate() {
                 let (from, to) = (self.end_name(link.ends[way]), self.end_name(link.ends[1 - way]));
-                lines.push(format!("link {from} > {to}: {:?} {:?}", d.config, d.counters));
+                lines.push(format!("link {from} > {to}: {:?} {:?}", d.config(), d.counters()));
             }
         }
         lines
@@ -562,7 +562,7 @@ impl World {
     fn offer(&mut self, link: LinkId, way: Way, bytes: Vec<u8>) {
         let direction = &mut self.links[link.0].directions[way.index()];
         let fate = direction.offer(self.now, &bytes);
-        let epoch = direction.epoch;
+        let epoch = direction.epoch();
         let reverse = way == Way::Reverse;
         let fate = match fate {
             Err(reason) => {
@@ -574,12 +574,11 @@ impl World {
         let flipped = [Some(fate.first), fate.second].iter().flatten().any(|c| c.flip.is_some());
         let told = Fate::Arrives { at: fate.first.at, again: fate.second.map(|c| c.at), flipped };
         self.recorder.frame(self.now, link.0, reverse, &bytes, told);
-        let mut arrive = |copy: Copy, mut bytes: Vec<u8>| {
-            if let Some(bit) = copy.flip
-                && let Some(byte) = bytes.get_mut(bit / 8)
-            {
-                *byte ^= 1 << (bit % 8);
+        let mut arrive = |copy: Arrival, mut bytes: Vec<u8>| {
+            if fate.mark {
+                mark_ce(&mut bytes);
             }
+            copy.damage(&mut bytes);
             self.events.push(copy.at, Event::Arrive { link, way, epoch, bytes });
         };
         if let Some(second) = fate.second {
@@ -595,8 +594,8 @@ impl World {
     fn arrive(&mut self, link: LinkId, way: Way, epoch: u32, bytes: Vec<u8>) {
         let ends = self.links[link.0].ends;
         let direction = &mut self.links[link.0].directions[way.index()];
-        if direction.epoch != epoch {
-            direction.counters.down += 1;
+        if direction.epoch() != epoch {
+            direction.on_lost_in_flight(bytes.len());
             return;
         }
         match ends[1 - way.index()] {
