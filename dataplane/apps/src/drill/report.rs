@@ -149,7 +149,8 @@ fn relative(file: &str, roots: &[PathBuf]) -> String {
         .to_string()
 }
 
-/// In one line, why a run did not pass.
+/// In one line, why a run did not pass. Nothing of the script itself is in it, so that the table may be kept
+/// where the scripts may not.
 fn reason(verdict: &Verdict) -> Option<String> {
     let one_line = |text: &str| -> String {
         let text: String = text.lines().next().unwrap_or_default().chars().take(160).collect();
@@ -157,7 +158,13 @@ fn reason(verdict: &Verdict) -> Option<String> {
     };
     Some(match verdict {
         Verdict::Passed => return None,
-        Verdict::Bad(message) => one_line(message),
+        Verdict::Bad(message) => {
+            // `file:line:column: what`
+            let mut parts = message.splitn(4, ':').skip(1);
+            let line = parts.next().unwrap_or("?");
+            let what = parts.nth(1).unwrap_or(message).trim();
+            one_line(&format!("line {line}: {what}"))
+        }
         Verdict::Unsupported(list) => {
             let mut parts: Vec<&str> = list.iter().map(|u| u.what.as_str()).collect();
             parts.dedup();
@@ -169,7 +176,12 @@ fn reason(verdict: &Verdict) -> Option<String> {
                 let first = packets.differences.first().map_or("nothing came", String::as_str);
                 format!(" ({first})")
             });
-            one_line(&format!("line {}: {}{difference}", failure.span.line, failure.what))
+            // A call is quoted before what became of it.
+            let what = match failure.what.rsplit_once("): ").or(failure.what.rsplit_once(" = ")) {
+                Some((_, what)) => what.split_once(": ").map_or(what, |(_, what)| what),
+                None => failure.what.as_str(),
+            };
+            one_line(&format!("line {}: {what}{difference}", failure.span.line))
         }
     })
 }
