@@ -230,7 +230,7 @@ mod tests {
     fn an_end_is_seen_unless_it_only_pads() {
         let end = LiveOption::Known(TcpOption::Eol);
         assert_eq!(decode(&[0, 0, 0]), []);
-        assert_eq!(decode(&[0, 1, 1, 1]), [end.clone()]);
+        assert_eq!(decode(&[0, 1, 1, 1]), std::slice::from_ref(&end));
         assert_eq!(decode(&[0, 0, 0, 0]), [end]);
     }
 
