@@ -90,7 +90,7 @@ pub fn encode(options: &[TcpOption]) -> Vec<u8> {
     out
 }
 
-/// The options in `bytes`. A length that cannot be right ends in [`TcpOption::Unknown`] with all that
+/// The options in `bytes`. A length that cannot be right ends in an unknown option with all that
 /// follows. "End of options" appears once, if something other than padding to a word made it
 /// necessary.
 pub fn decode(mut bytes: &[u8]) -> Vec<LiveOption> {
