@@ -419,9 +419,7 @@ impl<D: Device> Core<D> {
     /// The deadline of the connection in `slot` may have changed.
     #[inline]
     pub(crate) fn note_unfiled(&mut self, slot: u32) {
-        if let Some(conn) = self.conns.at_mut(slot)
-            && !conn.unfiled
-        {
+        if let Some(conn) = self.conns.at_mut(slot) {
             self.unfiled.note(slot, conn);
             if self.unfiled.is_full() {
                 self.file_timers();

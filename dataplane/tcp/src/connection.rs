@@ -463,7 +463,7 @@ impl Connection {
 
     /// Whether [`Connection::poll_event`] may have something to say.
     pub fn has_event(&self) -> bool {
-        self.hot.flags.has_any(Flags::EVENTS)
+        self.hot.flags.has(Flags::EVENTS)
     }
 
     /// The next event for the application.

@@ -8,7 +8,7 @@ mod tests;
 use base::{DropReason, TcpFlags};
 
 use crate::bytes::{head, room};
-pub use options::{OPTIONS_LEN_MAX, SACK_BLOCKS_MAX, TcpOptions};
+pub use options::{OPTIONS_LEN_MAX, SACK_BLOCKS_MAX, TcpOptions, kind as option_kind};
 
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;

@@ -83,7 +83,7 @@ impl Connection {
     /// closer look would find a reason to wait.
     pub fn may_have_plan(&self) -> bool {
         let hot = &self.hot;
-        if hot.flags.has_any(Flags::WANTS_SEGMENT) {
+        if hot.flags.has(Flags::WANTS_SEGMENT) {
             return true;
         }
         hot.state != State::Closed

@@ -120,13 +120,9 @@ impl Flags {
         Self::EV_READABLE.0 | Self::EV_WRITABLE.0 | Self::EV_PEER_CLOSED.0 | Self::EV_CLOSED.0,
     );
 
+    /// Any of them.
     pub(super) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
-    }
-
-    /// Any of them.
-    pub(super) const fn has_any(self, others: Self) -> bool {
-        self.has(others)
     }
 
     pub(super) const fn set(&mut self, other: Self) {

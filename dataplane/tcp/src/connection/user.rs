@@ -19,10 +19,15 @@ impl Connection {
         if !self.may_send() {
             return 0;
         }
+        let (free, unsent) = self.send_buffer();
+        free.min(self.notsent_lowat(cx.params).saturating_sub(unsent))
+    }
+
+    /// Bytes of the send buffer that are free, and those that wait to be sent.
+    fn send_buffer(&self) -> (u32, u32) {
         let used = self.hot.write_seq.bytes_since(self.hot.snd_una);
         let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
-        let free = self.warm.sndbuf.saturating_sub(used);
-        free.min(self.notsent_lowat(cx.params).saturating_sub(unsent))
+        (self.warm.sndbuf.saturating_sub(used), unsent)
     }
 
     fn may_send(&self) -> bool {
@@ -33,9 +38,7 @@ impl Connection {
     /// Whether a writer should be woken: a third of the buffer is free, so that a few large writes come
     /// instead of many small ones, and what is unsent is below half of `tcp_notsent_lowat`.
     pub fn is_writable(&self, params: &TcpParams) -> bool {
-        let used = self.hot.write_seq.bytes_since(self.hot.snd_una);
-        let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
-        let free = self.warm.sndbuf.saturating_sub(used);
+        let (free, unsent) = self.send_buffer();
         self.may_send()
             && free >= self.warm.sndbuf / 3
             && unsent.saturating_mul(2) < self.notsent_lowat(params)

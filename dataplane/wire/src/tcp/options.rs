@@ -17,16 +17,30 @@ pub const OPTIONS_LEN_MAX: usize = 40;
 /// SACK blocks that fit into a header.
 pub const SACK_BLOCKS_MAX: usize = 4;
 
-const END: u8 = 0;
-const NOP: u8 = 1;
-const MSS: u8 = 2;
-const WINDOW_SCALE: u8 = 3;
-const SACK_PERMITTED: u8 = 4;
-const SACK: u8 = 5;
-const TIMESTAMPS: u8 = 8;
-const MD5: u8 = 19;
-const USER_TIMEOUT: u8 = 28;
-const AUTHENTICATION: u8 = 29;
+/// Option kinds, as IANA lists them.
+pub mod kind {
+    /// End of the list; RFC 9293 section 3.1.
+    pub const END: u8 = 0;
+    /// Padding.
+    pub const NOP: u8 = 1;
+    /// Maximum segment size.
+    pub const MSS: u8 = 2;
+    /// RFC 7323.
+    pub const WINDOW_SCALE: u8 = 3;
+    /// RFC 2018.
+    pub const SACK_PERMITTED: u8 = 4;
+    /// RFC 2018.
+    pub const SACK: u8 = 5;
+    /// RFC 7323.
+    pub const TIMESTAMPS: u8 = 8;
+    /// RFC 2385.
+    pub const MD5: u8 = 19;
+    /// RFC 5482.
+    pub const USER_TIMEOUT: u8 = 28;
+    /// RFC 5925.
+    pub const AUTHENTICATION: u8 = 29;
+}
+use kind::*;
 
 /// Bytes of timestamps with the two NOPs that align them, RFC 7323 appendix A.
 const TIMESTAMPS_PADDED_LEN: usize = 12;
