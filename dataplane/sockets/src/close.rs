@@ -50,15 +50,14 @@ impl Sockets {
         Ok(0)
     }
 
-    pub(crate) fn close(&mut self, io: &mut dyn Io, fd: i32) -> Outcome {
-        let Some(descriptor) = self.fds.set(fd, None) else {
-            return Outcome::Done(Err(Errno::EBADF));
+    pub(crate) fn close(&mut self, io: &mut dyn Io, fd: i32) -> Result<Outcome, Errno> {
+        let descriptor = self.fds.set(fd, None).ok_or(Errno::EBADF)?;
+        let Some((conn, time)) = self.drop_file(io, descriptor.file) else {
+            return Ok(Outcome::Done(Ok(Value::Int(0))));
         };
-        let done = Outcome::Done(Ok(Value::Int(0)));
-        let Some((conn, time)) = self.drop_file(io, descriptor.file) else { return done };
         // Not even `O_NONBLOCK` keeps it from waiting.
         let patience = Patience::new(io, false, Some(time));
-        self.begin(io, Pending::Close { conn }, patience)
+        Ok(self.begin(io, Pending::Close { conn }, patience))
     }
 
     /// Somebody holds `id` no longer. If that was the last: the connection that lingers, and how long.

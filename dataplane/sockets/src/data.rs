@@ -99,26 +99,13 @@ impl Send {
 }
 
 impl Sockets {
-    pub(crate) fn receive(&mut self, io: &mut dyn Io, fd: i32, receive: Receive) -> Outcome {
-        match self.check_receive(fd, &receive) {
-            Ok(Some(value)) => Outcome::Done(Ok(value)),
-            Err(errno) => Outcome::Done(Err(errno)),
-            Ok(None) => {
-                let file = match self.socket_of(fd) {
-                    Ok(file) => file,
-                    Err(errno) => return Outcome::Done(Err(errno)),
-                };
-                let nonblocking = receive.has(MSG_DONTWAIT) || self.is_nonblocking(file);
-                let timeout = self.get(file).ok().and_then(|socket| socket.options.rcvtimeo);
-                let patience = Patience::new(io, nonblocking, timeout);
-                self.begin(io, Pending::Receive { file, receive }, patience)
-            }
-        }
-    }
-
-    /// What can be said without looking at the data.
-    fn check_receive(&self, fd: i32, receive: &Receive) -> Result<Option<Value>, Errno> {
-        let id = match self.socket_of(fd) {
+    pub(crate) fn receive(
+        &mut self,
+        io: &mut dyn Io,
+        fd: i32,
+        receive: Receive,
+    ) -> Result<Outcome, Errno> {
+        let file = match self.socket_of(fd) {
             // `read` does not care what it reads from, if it cannot be read at all.
             Err(Errno::ENOTSOCK) if receive.plain => return Err(Errno::EINVAL),
             other => other?,
@@ -128,19 +115,22 @@ impl Sockets {
         }
         let (room, bad) = receive.room();
         if receive.plain && room == 0 && !bad {
-            return Ok(Some(receive.value()));
+            return Ok(Outcome::Done(Ok(receive.value())));
         }
         if receive.has(MSG_ERRQUEUE) {
             return Err(Errno::EAGAIN);
         }
-        if matches!(self.get(id)?.phase, Phase::Listening(_)) {
+        if self.listening(file).is_some() {
             return Err(Errno::ENOTCONN);
         }
         // Urgent data are delivered in line, so there are none to be had otherwise.
         if receive.has(MSG_OOB) {
             return Err(Errno::EINVAL);
         }
-        Ok(None)
+        let nonblocking = receive.has(MSG_DONTWAIT) || self.is_nonblocking(file);
+        let timeout = self.get(file)?.options.rcvtimeo;
+        let patience = Patience::new(io, nonblocking, timeout);
+        Ok(self.begin(io, Pending::Receive { file, receive }, patience))
     }
 
     pub(crate) fn try_receive(
@@ -190,24 +180,21 @@ impl Sockets {
         }
     }
 
-    pub(crate) fn send(&mut self, io: &mut dyn Io, fd: i32, send: Send) -> Outcome {
-        let file = match self.socket_of(fd) {
-            Ok(file) => file,
-            Err(errno) => return Outcome::Done(Err(errno)),
-        };
+    pub(crate) fn send(&mut self, io: &mut dyn Io, fd: i32, send: Send) -> Result<Outcome, Errno> {
+        let file = self.socket_of(fd)?;
         if send.from.len() > PIECES_MAX {
-            return Outcome::Done(Err(Errno::EMSGSIZE));
+            return Err(Errno::EMSGSIZE);
         }
-        let Ok(socket) = self.get(file) else { return Outcome::Done(Err(Errno::EBADF)) };
+        let socket = self.get(file)?;
         // Neither exists yet, and taking the flags for nothing would change what the caller relies on.
         let zerocopy = send.flags & MSG_ZEROCOPY != 0 && socket.options.zerocopy;
         if send.flags & MSG_FASTOPEN != 0 || zerocopy {
-            return Outcome::Done(Err(Errno::EOPNOTSUPP));
+            return Err(Errno::EOPNOTSUPP);
         }
         let nonblocking = send.flags & MSG_DONTWAIT != 0 || self.is_nonblocking(file);
         let timeout = socket.options.sndtimeo;
         let patience = Patience::new(io, nonblocking, timeout);
-        self.begin(io, Pending::Send { file, send }, patience)
+        Ok(self.begin(io, Pending::Send { file, send }, patience))
     }
 
     pub(crate) fn try_send(&mut self, io: &mut dyn Io, file: FileId, send: &mut Send) -> Step {

@@ -181,17 +181,14 @@ impl Sockets {
         epoll: i32,
         most: i32,
         timeout: Option<Duration>,
-    ) -> Outcome {
-        let file = match self.file_of(epoll) {
-            Ok(file) => file,
-            Err(errno) => return Outcome::Done(Err(errno)),
-        };
+    ) -> Result<Outcome, Errno> {
+        let file = self.file_of(epoll)?;
         let most = usize::try_from(most).unwrap_or(0).min(EVENTS_MAX);
         if most == 0 || self.epoll_mut(file).is_none() {
-            return Outcome::Done(Err(Errno::EINVAL));
+            return Err(Errno::EINVAL);
         }
         let patience = Patience::new(io, false, timeout);
-        self.begin(io, Pending::EpollWait { file, most }, patience)
+        Ok(self.begin(io, Pending::EpollWait { file, most }, patience))
     }
 
     pub(crate) fn try_epoll_wait(&mut self, io: &mut dyn Io, file: FileId, most: usize) -> Step {

@@ -230,7 +230,7 @@ impl Sockets {
     pub(crate) fn tell_queue(&mut self, io: &mut dyn Io, listener: base::ListenerId) {
         let (mut backlog, mut waiting) = (0_u32, 0);
         for member in self.listeners.get(&listener).into_iter().flatten() {
-            if let Ok(Socket { phase: Phase::Listening(listening), .. }) = self.get(*member) {
+            if let Some(listening) = self.listening(*member) {
                 backlog = backlog.saturating_add(listening.backlog).saturating_add(1);
                 waiting += listening.waiting();
             }
@@ -238,33 +238,31 @@ impl Sockets {
         io.set_listener_queue(listener, backlog, waiting);
     }
 
-    pub(crate) fn accept(&mut self, io: &mut dyn Io, fd: i32, flags: i32) -> Outcome {
+    pub(crate) fn accept(
+        &mut self,
+        io: &mut dyn Io,
+        fd: i32,
+        flags: i32,
+    ) -> Result<Outcome, Errno> {
         if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 {
-            return Outcome::Done(Err(Errno::EINVAL));
+            return Err(Errno::EINVAL);
         }
-        let file = match self.socket_of(fd) {
-            Ok(file) => file,
-            Err(errno) => return Outcome::Done(Err(errno)),
-        };
-        if self.fds.lowest_free(0).is_none() {
-            return Outcome::Done(Err(Errno::EMFILE));
-        }
-        let timeout = self.get(file).ok().and_then(|socket| socket.options.rcvtimeo);
+        let file = self.socket_of(fd)?;
+        self.fds.lowest_free(0).ok_or(Errno::EMFILE)?;
+        let timeout = self.get(file)?.options.rcvtimeo;
         let patience = Patience::new(io, self.is_nonblocking(file), timeout);
-        self.begin(io, Pending::Accept { file, flags }, patience)
+        Ok(self.begin(io, Pending::Accept { file, flags }, patience))
     }
 
     pub(crate) fn try_accept(&mut self, io: &mut dyn Io, file: FileId, flags: i32) -> Step {
-        let Ok(Socket { phase: Phase::Listening(listening), .. }) = self.get(file) else {
+        let free = self.fds.lowest_free(0);
+        let Some(listening) = self.listening_mut(file) else {
             return Step::Done(Err(Errno::EINVAL));
         };
         if listening.queue.is_empty() {
             return Step::Wait;
         }
-        let Some(fd) = self.fds.lowest_free(0) else { return Step::Done(Err(Errno::EMFILE)) };
-        let Ok(Socket { phase: Phase::Listening(listening), .. }) = self.get_mut(file) else {
-            return Step::Wait;
-        };
+        let Some(fd) = free else { return Step::Done(Err(Errno::EMFILE)) };
         let listener = listening.listener;
         let Some(child) = listening.queue.pop_front() else { return Step::Wait };
         self.tell_queue(io, listener);
@@ -310,7 +308,7 @@ impl Sockets {
         self.conns.insert(conn, child);
         let until = io.now() + core::time::Duration::from_secs(defer.into());
         let deferred = defer > 0 && io.readable(conn) == 0;
-        if let Ok(Socket { phase: Phase::Listening(listening), .. }) = self.get_mut(id) {
+        if let Some(listening) = self.listening_mut(id) {
             if deferred {
                 listening.deferred.push_back((child, until));
             } else {
@@ -345,9 +343,7 @@ impl Sockets {
     /// A connection that waited for its first data has some, or has waited long enough.
     pub(crate) fn promote(&mut self, child: FileId) {
         let Ok(Some(parent)) = self.get(child).map(|socket| socket.queued_at) else { return };
-        let Ok(Socket { phase: Phase::Listening(listening), .. }) = self.get_mut(parent) else {
-            return;
-        };
+        let Some(listening) = self.listening_mut(parent) else { return };
         let Some(place) = listening.deferred.iter().position(|(id, _)| *id == child) else {
             return;
         };
@@ -358,12 +354,7 @@ impl Sockets {
 
     /// When the next connection has waited long enough for its first data.
     pub(crate) fn next_deferred(&self) -> Option<Instant> {
-        let of = |id: &FileId| match self.get(*id) {
-            Ok(Socket { phase: Phase::Listening(listening), .. }) => {
-                listening.deferred.front().map(|(_, until)| *until)
-            }
-            _ => None,
-        };
+        let of = |id: &FileId| Some(self.listening(*id)?.deferred.front()?.1);
         self.listeners.values().flatten().filter_map(of).min()
     }
 
@@ -373,10 +364,7 @@ impl Sockets {
             .listeners
             .values()
             .flatten()
-            .filter_map(|id| match self.get(*id) {
-                Ok(Socket { phase: Phase::Listening(listening), .. }) => Some(listening),
-                _ => None,
-            })
+            .filter_map(|id| self.listening(*id))
             .flat_map(|listening| &listening.deferred)
             .filter(|(_, until)| *until <= now)
             .map(|(child, _)| *child)
@@ -386,16 +374,18 @@ impl Sockets {
         }
     }
 
-    pub(crate) fn connect(&mut self, io: &mut dyn Io, fd: i32, addr: Option<SockAddr>) -> Outcome {
-        match self.connect_now(io, fd, addr) {
-            Ok(None) => Outcome::Done(Ok(Value::Int(0))),
-            Ok(Some((file, would_block))) => {
-                let timeout = self.get(file).ok().and_then(|socket| socket.options.sndtimeo);
-                let patience = Patience::new(io, self.is_nonblocking(file), timeout);
-                self.begin(io, Pending::Connect { file, would_block }, patience)
-            }
-            Err(errno) => Outcome::Done(Err(errno)),
-        }
+    pub(crate) fn connect(
+        &mut self,
+        io: &mut dyn Io,
+        fd: i32,
+        addr: Option<SockAddr>,
+    ) -> Result<Outcome, Errno> {
+        let Some((file, would_block)) = self.connect_now(io, fd, addr)? else {
+            return Ok(Outcome::Done(Ok(Value::Int(0))));
+        };
+        let timeout = self.get(file)?.options.sndtimeo;
+        let patience = Patience::new(io, self.is_nonblocking(file), timeout);
+        Ok(self.begin(io, Pending::Connect { file, would_block }, patience))
     }
 
     /// What there is to wait for, and what to say if it cannot be waited for.

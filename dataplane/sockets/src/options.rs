@@ -10,7 +10,7 @@ use stack::StackParams;
 use tcp::ConnOptions;
 use tcp::params::CongestionAlgorithm;
 
-use crate::abi::IP_PMTUDISC_WANT;
+use crate::abi::*;
 
 /// Smallest buffers that can be asked for, bytes: `SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`.
 const SNDBUF_MIN: u32 = 4608;
@@ -25,6 +25,25 @@ const COUNT: core::ops::RangeInclusive<i32> = 1..=127;
 const NAME_MAX: usize = 16;
 /// `TCP_MSS_DEFAULT`.
 const MSS_DEFAULT: u32 = 536;
+
+/// Flags of IPv4 and of IPv6 that mean nothing here.
+const KEPT_IP: [i32; 7] = [
+    IP_TRANSPARENT,
+    IP_RECVERR,
+    IP_RECVTOS,
+    IP_RECVTTL,
+    IP_PKTINFO,
+    IP_RECVOPTS,
+    IP_BIND_ADDRESS_NO_PORT,
+];
+const KEPT_IPV6: [i32; 6] = [
+    IPV6_TRANSPARENT,
+    IPV6_RECVERR,
+    IPV6_RECVTCLASS,
+    IPV6_DONTFRAG,
+    IPV6_AUTOFLOWLABEL,
+    IPV6_FLOWINFO_SEND,
+];
 
 /// What has been set on a socket, or is so by default. Flags that mean nothing here are kept, so that
 /// who sets one reads it back.

@@ -30,17 +30,17 @@ impl Sockets {
         io: &mut dyn Io,
         fds: Option<Vec<PollFd>>,
         timeout: Option<Duration>,
-    ) -> Outcome {
-        let Some(fds) = fds else { return Outcome::Done(Err(Errno::EFAULT)) };
+    ) -> Result<Outcome, Errno> {
+        let fds = fds.ok_or(Errno::EFAULT)?;
         if fds.len() > usize::from(self.config.fds_max) {
-            return Outcome::Done(Err(Errno::EINVAL));
+            return Err(Errno::EINVAL);
         }
         let fds = fds
             .into_iter()
             .map(|entry| (entry, self.fds.get(entry.fd).map(|descriptor| descriptor.file)))
             .collect();
         let patience = Patience::new(io, false, timeout);
-        self.begin(io, Pending::Poll { fds }, patience)
+        Ok(self.begin(io, Pending::Poll { fds }, patience))
     }
 
     pub(crate) fn try_poll(&mut self, io: &mut dyn Io, fds: &[(PollFd, Option<FileId>)]) -> Step {

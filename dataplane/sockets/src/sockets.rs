@@ -15,7 +15,7 @@ use crate::data::{Receive, Send};
 use crate::epoll::Epoll;
 use crate::file::{Descriptor, Descriptors, File, Kind};
 use crate::slab::{FileId, Slab};
-use crate::socket::Socket;
+use crate::socket::{Listening, Phase, Socket};
 
 /// Bounds of a [`Sockets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,27 +228,31 @@ impl Sockets {
 
     fn dispatch(&mut self, io: &mut dyn Io, call: Call) -> Outcome {
         let done = |result: Result<i64, Errno>| Outcome::Done(result.map(Value::Int));
+        // A call that may block can fail at once.
+        let begun = |result: Result<Outcome, Errno>| {
+            result.unwrap_or_else(|errno| Outcome::Done(Err(errno)))
+        };
         match call {
             Call::Socket { domain, kind, protocol } => {
                 done(self.socket(io, domain, kind, protocol))
             }
             Call::Bind { fd, addr } => done(self.bind(io, fd, addr)),
             Call::Listen { fd, backlog } => done(self.listen(io, fd, backlog)),
-            Call::Accept { fd, flags } => self.accept(io, fd, flags),
-            Call::Connect { fd, addr } => self.connect(io, fd, addr),
-            Call::Read { fd, into } => self.receive(io, fd, Receive::plain(into)),
+            Call::Accept { fd, flags } => begun(self.accept(io, fd, flags)),
+            Call::Connect { fd, addr } => begun(self.connect(io, fd, addr)),
+            Call::Read { fd, into } => begun(self.receive(io, fd, Receive::plain(into))),
             Call::Receive { fd, into, flags, control } => {
-                self.receive(io, fd, Receive::new(into, flags, control))
+                begun(self.receive(io, fd, Receive::new(into, flags, control)))
             }
-            Call::Write { fd, from } => self.send(io, fd, Send::new(from, 0)),
+            Call::Write { fd, from } => begun(self.send(io, fd, Send::new(from, 0))),
             Call::Send { fd, from, flags, to: _, control } => {
                 if control.iter().any(|c| !matches!(c.level, SOL_SOCKET | SOL_IP | SOL_IPV6)) {
                     return Outcome::Done(Err(Errno::EINVAL));
                 }
-                self.send(io, fd, Send::new(from, flags))
+                begun(self.send(io, fd, Send::new(from, flags)))
             }
             Call::Shutdown { fd, how } => done(self.shutdown(io, fd, how)),
-            Call::Close { fd } => self.close(io, fd),
+            Call::Close { fd } => begun(self.close(io, fd)),
             Call::Dup { fd } => done(self.dup(fd, 0, false)),
             Call::Dup2 { old, new } if old == new => {
                 done(self.fds.get(old).map(|_| i64::from(new)).ok_or(Errno::EBADF))
@@ -266,14 +270,16 @@ impl Sockets {
             Call::GetSockOpt { fd, level, name, room } => {
                 Outcome::Done(self.get_option(io, fd, (level, name), room).map(Value::Option))
             }
-            Call::Poll { fds, timeout } => self.poll(io, fds, timeout),
+            Call::Poll { fds, timeout } => begun(self.poll(io, fds, timeout)),
             Call::EpollCreate { size } if size <= 0 => done(Err(Errno::EINVAL)),
             Call::EpollCreate { .. } => done(self.epoll_create(0)),
             Call::EpollCreate1 { flags } => done(self.epoll_create(flags)),
             Call::EpollCtl { epoll, operation, fd, event } => {
                 done(self.epoll_ctl(io, epoll, operation, fd, event).map(|()| 0))
             }
-            Call::EpollWait { epoll, most, timeout } => self.epoll_wait(io, epoll, most, timeout),
+            Call::EpollWait { epoll, most, timeout } => {
+                begun(self.epoll_wait(io, epoll, most, timeout))
+            }
         }
     }
 
@@ -304,6 +310,21 @@ impl Sockets {
         match self.files.get_mut(id).map(|file| &mut file.kind) {
             Some(Kind::Socket(socket)) => Ok(socket),
             _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// What a socket has that listens; `None` of any other.
+    pub(crate) fn listening(&self, id: FileId) -> Option<&Listening> {
+        match &self.get(id).ok()?.phase {
+            Phase::Listening(listening) => Some(listening),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn listening_mut(&mut self, id: FileId) -> Option<&mut Listening> {
+        match &mut self.get_mut(id).ok()?.phase {
+            Phase::Listening(listening) => Some(listening),
+            _ => None,
         }
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use stack::Io;
 
-use super::{MSS_DEFAULT, NAME_MAX};
+use super::{KEPT_IP, KEPT_IPV6, MSS_DEFAULT, NAME_MAX};
 use crate::Errno;
 use crate::abi::*;
 use crate::call::Value;
@@ -248,13 +248,7 @@ fn ip_level(io: &dyn Io, socket: &Socket, name: i32) -> Result<Answer, Errno> {
         IP_MTU_DISCOVER => Answer::Int(options.mtu_discover),
         IP_MTU => path_mtu(io, socket)?,
         IP_FREEBIND => flag(options.freebind),
-        IP_TRANSPARENT
-        | IP_RECVERR
-        | IP_RECVTOS
-        | IP_RECVTTL
-        | IP_PKTINFO
-        | IP_RECVOPTS
-        | IP_BIND_ADDRESS_NO_PORT => Answer::Int(options.kept((SOL_IP, name))),
+        kept if KEPT_IP.contains(&kept) => Answer::Int(options.kept((SOL_IP, kept))),
         IP_MINTTL => Answer::Int(0),
         IP_OPTIONS => Answer::Bytes(Vec::new()),
         _ => return Err(Errno::ENOPROTOOPT),
@@ -270,8 +264,7 @@ fn ipv6_level(io: &dyn Io, socket: &Socket, name: i32) -> Result<Answer, Errno> 
         IPV6_MTU_DISCOVER => Answer::Int(options.mtu_discover6),
         IPV6_MTU => path_mtu(io, socket)?,
         IPV6_FREEBIND => flag(options.freebind),
-        IPV6_TRANSPARENT | IPV6_RECVERR | IPV6_RECVTCLASS | IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL
-        | IPV6_FLOWINFO_SEND => Answer::Int(options.kept((SOL_IPV6, name))),
+        kept if KEPT_IPV6.contains(&kept) => Answer::Int(options.kept((SOL_IPV6, kept))),
         IPV6_MINHOPCOUNT => Answer::Int(0),
         _ => return Err(Errno::ENOPROTOOPT),
     })

@@ -6,7 +6,7 @@ use stack::Io;
 use tcp::params::{CongestionAlgorithm, FIN_TIMEOUT_SEC_MAX};
 
 use super::{
-    COUNT, KEEP_SECONDS, MAXSEG, NAME_MAX, Options, RCVBUF_MIN, SNDBUF_MIN,
+    COUNT, KEEP_SECONDS, KEPT_IP, KEPT_IPV6, MAXSEG, NAME_MAX, Options, RCVBUF_MIN, SNDBUF_MIN,
     rounded_to_retransmissions,
 };
 use crate::Errno;
@@ -275,21 +275,12 @@ fn ip_level(socket: &mut Socket, name: i32, value: &[u8]) -> Result<Then, Errno>
         IP_TTL => options.ttl = Some(within(number, 1..=255)?),
         IP_MTU_DISCOVER => options.mtu_discover = within(number, 0..=IP_PMTUDISC_OMIT)?,
         IP_FREEBIND => options.freebind = number != 0,
-        IP_TRANSPARENT
-        | IP_RECVERR
-        | IP_RECVTOS
-        | IP_RECVTTL
-        | IP_PKTINFO
-        | IP_RECVOPTS
-        | IP_BIND_ADDRESS_NO_PORT => {
-            options.keep((SOL_IP, name), (number != 0).into());
+        kept if KEPT_IP.contains(&kept) => {
+            options.keep((SOL_IP, kept), (number != 0).into());
             return Ok(Then::Nothing);
         }
         // To accept it and not to do it would open what the caller wants closed.
-        IP_MINTTL => {
-            let least: i32 = within(number, 0..=255)?;
-            return refused(least);
-        }
+        IP_MINTTL => return refused(within(number, 0..=255)?),
         _ => return Err(Errno::ENOPROTOOPT),
     }
     Ok(Then::Tell)
@@ -314,15 +305,11 @@ fn ipv6_level(socket: &mut Socket, name: i32, value: &[u8]) -> Result<Then, Errn
         }
         IPV6_MTU_DISCOVER => options.mtu_discover6 = within(number, 0..=IP_PMTUDISC_OMIT)?,
         IPV6_FREEBIND => options.freebind = number != 0,
-        IPV6_TRANSPARENT | IPV6_RECVERR | IPV6_RECVTCLASS | IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL
-        | IPV6_FLOWINFO_SEND => {
-            options.keep((SOL_IPV6, name), (number != 0).into());
+        kept if KEPT_IPV6.contains(&kept) => {
+            options.keep((SOL_IPV6, kept), (number != 0).into());
             return Ok(Then::Nothing);
         }
-        IPV6_MINHOPCOUNT => {
-            let least: i32 = within(number, 0..=255)?;
-            return refused(least);
-        }
+        IPV6_MINHOPCOUNT => return refused(within(number, 0..=255)?),
         _ => return Err(Errno::ENOPROTOOPT),
     }
     Ok(Then::Tell)
