@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sim::drill::{Invocation, Variant, Verdict, run, variants};
+use sim::drill::{Invocation, Variant, run, variants};
 
 /// All scripts below `dir`, in order.
 fn scripts(dir: &Path) -> Vec<PathBuf> {
@@ -37,16 +37,7 @@ fn told(path: &Path, variant: Variant) -> (u8, String) {
     let mut invocation = Invocation::default();
     variant.apply(&mut invocation);
     let outcome = run(&name, &text, &invocation);
-    let told = match &outcome.verdict {
-        Verdict::Passed => "passed".to_owned(),
-        Verdict::Failed(failure) => failure.render(&name),
-        Verdict::Bad(message) => message.clone(),
-        Verdict::Unsupported(missing) => missing
-            .iter()
-            .map(|u| format!("{name}:{}: not supported: {}\n", u.span.line, u.what))
-            .collect(),
-    };
-    (outcome.verdict.exit_code(), told)
+    (outcome.verdict.exit_code(), outcome.verdict.render(&name))
 }
 
 #[test]

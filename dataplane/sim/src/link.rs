@@ -527,16 +527,18 @@ pub(crate) fn below(random: &mut dyn Random, bound: Duration) -> Duration {
 
 /// Whether a receiver can notice a flipped bit behind the Ethernet header.
 fn has_checksum(frame: &[u8]) -> bool {
-    let ethertype = frame.get(12..HEADER_LEN).map(|t| u16::from_be_bytes([t[0], t[1]]));
-    frame.len() > HEADER_LEN
-        && matches!(ethertype.map(EtherType), Some(EtherType::IPV4 | EtherType::IPV6))
+    frame.len() > HEADER_LEN && matches!(ethertype(frame), Some(EtherType::IPV4 | EtherType::IPV6))
+}
+
+/// What an untagged frame carries.
+fn ethertype(frame: &[u8]) -> Option<EtherType> {
+    frame.get(12..HEADER_LEN)?.first_chunk().map(|bytes| EtherType(u16::from_be_bytes(*bytes)))
 }
 
 /// The IP header of a frame, and whether it is one of IPv6.
 fn ip_header(frame: &[u8]) -> Option<(bool, &[u8])> {
-    let (ethernet, ip) = frame.split_at_checked(HEADER_LEN)?;
-    let ethertype = EtherType(u16::from_be_bytes([*ethernet.get(12)?, *ethernet.get(13)?]));
-    match ethertype {
+    let ip = frame.get(HEADER_LEN..)?;
+    match ethertype(frame)? {
         EtherType::IPV4 if ip.len() >= 20 => Some((false, ip)),
         EtherType::IPV6 if ip.len() >= 40 => Some((true, ip)),
         _ => None,

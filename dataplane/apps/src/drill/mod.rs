@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use clap::Args;
-use sim::drill::{self, Invocation, Outcome as Run, Variant, Verdict};
+use sim::drill::{self, Invocation, Outcome as Run, Variant};
 
 use crate::fault::{Fault, Outcome};
 use crate::output;
@@ -293,13 +293,9 @@ fn list_unsupported(jobs: &[Job], base: &Invocation) -> Outcome {
     let mut text = String::new();
     for job in jobs {
         let invocation = invocation_of(job, base);
-        let verdict = match drill::unsupported(&job.file, &job.text, &invocation) {
-            Err(message) => Verdict::Bad(message),
-            Ok(list) if list.is_empty() => Verdict::Passed,
-            Ok(list) => Verdict::Unsupported(list),
-        };
+        let verdict = drill::dry_run(&job.file, &job.text, &invocation);
         code = worst([code, verdict.exit_code()].into_iter());
-        text.push_str(&report::problem(&job.file, &verdict));
+        text.push_str(&verdict.render(&job.file));
     }
     output::print(&text)?;
     Ok(code)

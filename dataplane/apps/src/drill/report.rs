@@ -12,25 +12,6 @@ use super::Job;
 /// Version of the JSON document.
 const SCHEMA: &str = "millrace.drill/1";
 
-/// Everything that is wrong with a script, with its file; empty if nothing is.
-pub(super) fn problem(file: &str, verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Passed => String::new(),
-        Verdict::Failed(failure) => format!("{}\n", failure.render(file)),
-        Verdict::Bad(message) => format!("{message}\n"),
-        Verdict::Unsupported(list) => list.iter().fold(String::new(), |mut out, missing| {
-            let span = missing.span;
-            let place = if span.line == 0 {
-                file.to_owned()
-            } else {
-                format!("{file}:{}:{}", span.line, span.column)
-            };
-            let _ = writeln!(out, "{place}: not supported: {}", missing.what);
-            out
-        }),
-    }
-}
-
 fn name(job: &Job) -> String {
     match job.variant {
         Some(variant) => format!("{} ({})", job.file, variant.name()),
@@ -45,7 +26,7 @@ pub(super) fn people(jobs: &[Job], runs: &[Run]) -> String {
         for line in run.log.iter().chain(&run.warnings) {
             let _ = writeln!(out, "{line}");
         }
-        out.push_str(&problem(&job.file, &run.verdict));
+        out.push_str(&run.verdict.render(&job.file));
         let seconds = run.elapsed.as_secs_f64();
         let _ = writeln!(out, "{}: {} after {seconds:.3} s", name(job), run.verdict.word());
     }
@@ -65,7 +46,7 @@ pub(super) fn tap(jobs: &[Job], runs: &[Run]) -> String {
             }
         };
         let _ = writeln!(out, "{word} {} - {}{directive}", index + 1, name(job));
-        let problem = problem(&job.file, &run.verdict);
+        let problem = run.verdict.render(&job.file);
         let lines = run.log.iter().chain(&run.warnings).map(String::as_str).chain(problem.lines());
         for line in lines {
             let _ = writeln!(out, "# {line}");
@@ -101,8 +82,8 @@ pub(super) fn json(jobs: &[Job], runs: &[Run]) -> String {
             if let Some(object) = result.as_object_mut() {
                 match &run.verdict {
                     Verdict::Passed => {}
-                    Verdict::Bad(message) => {
-                        object.insert("message".into(), json!(message));
+                    Verdict::Bad(bad) => {
+                        object.insert("message".into(), json!(bad.rendered));
                     }
                     Verdict::Unsupported(list) => {
                         let list: Vec<Value> = list
@@ -115,7 +96,7 @@ pub(super) fn json(jobs: &[Job], runs: &[Run]) -> String {
                         object.insert("line".into(), json!(failure.span.line));
                         object.insert("column".into(), json!(failure.span.column));
                         object.insert("at_s".into(), json!(failure.at.as_secs_f64()));
-                        object.insert("message".into(), json!(failure.what));
+                        object.insert("message".into(), json!(failure.message()));
                         object.insert("history".into(), json!(failure.history));
                         if let Some(packets) = &failure.packets {
                             object.insert("expected".into(), json!(packets.expected));
@@ -156,15 +137,10 @@ fn reason(verdict: &Verdict) -> Option<String> {
         let text: String = text.lines().next().unwrap_or_default().chars().take(160).collect();
         text.replace('|', "\\|")
     };
+    let at_line = |line: u32, what: &str| one_line(&format!("line {line}: {what}"));
     Some(match verdict {
         Verdict::Passed => return None,
-        Verdict::Bad(message) => {
-            // `file:line:column: what`
-            let mut parts = message.splitn(4, ':').skip(1);
-            let line = parts.next().unwrap_or("?");
-            let what = parts.nth(1).unwrap_or(message).trim();
-            one_line(&format!("line {line}: {what}"))
-        }
+        Verdict::Bad(bad) => at_line(bad.error.span.line, &bad.error.message),
         Verdict::Unsupported(list) => {
             let mut parts: Vec<&str> = list.iter().map(|u| u.what.as_str()).collect();
             parts.dedup();
@@ -176,12 +152,7 @@ fn reason(verdict: &Verdict) -> Option<String> {
                 let first = packets.differences.first().map_or("nothing came", String::as_str);
                 format!(" ({first})")
             });
-            // A call is quoted before what became of it.
-            let what = match failure.what.rsplit_once("): ").or(failure.what.rsplit_once(" = ")) {
-                Some((_, what)) => what.split_once(": ").map_or(what, |(_, what)| what),
-                None => failure.what.as_str(),
-            };
-            one_line(&format!("line {}: {what}{difference}", failure.span.line))
+            at_line(failure.span.line, &format!("{}{difference}", failure.what))
         }
     })
 }

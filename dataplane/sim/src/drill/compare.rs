@@ -7,6 +7,7 @@ use super::lang::ast::{
     Direction, Icmp, IpInfo, Packet, PacketBody, Ports, Span, Tcp, TcpFlags, TcpOption, TcpOptions,
     Tos,
 };
+use super::lang::symbols::{IcmpFamily, icmp_type_name};
 use super::net::live::{Live, LiveBody, LiveTcp};
 use super::net::options::{LiveOption, kind};
 
@@ -134,18 +135,10 @@ pub fn actual(like: &Packet, flow: &Flow, live: &Live) -> Packet {
     }
 }
 
-/// Names of messages that a stack sends by itself, for reports.
+/// The name of a message, for reports.
 fn icmp_name(live: &Live, kind: u8) -> String {
-    let name = match (live.ip.dst.is_ipv4(), kind) {
-        (true, 0) | (false, 129) => "echo_reply",
-        (true, 3) | (false, 1) => "unreachable",
-        (true, 8) | (false, 128) => "echo_request",
-        (true, 11) | (false, 3) => "time_exceeded",
-        (true, 12) | (false, 4) => "parameter_problem",
-        (false, 2) => "packet_too_big",
-        _ => return format!("type_{kind}"),
-    };
-    name.into()
+    let family = if live.ip.dst.is_ipv4() { IcmpFamily::V4 } else { IcmpFamily::V6 };
+    icmp_type_name(family, kind).map_or_else(|| format!("type_{kind}"), str::to_owned)
 }
 
 fn script_segment(like: &Packet, flow: &Flow, tcp: &LiveTcp) -> Tcp {
@@ -389,7 +382,7 @@ fn option(place: &str, asked: &TcpOption, live: &TcpOption, clock: Clock, out: &
         }
         (asked, live) => {
             if asked != live {
-                out.push(format!("{place}: expected {}, got {}", value(asked), value(live)));
+                out.push(format!("{place}: expected {asked}, got {live}"));
             }
         }
     }
@@ -408,26 +401,6 @@ fn name(option: &TcpOption) -> &'static str {
         TcpOption::FastOpenExperimental(_) => "FOEXP",
         TcpOption::Md5(_) => "md5",
         TcpOption::AccEcn(_) => "ECN",
-    }
-}
-
-/// An option with its value, as a script writes it.
-fn value(option: &TcpOption) -> String {
-    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
-    let name = name(option);
-    match option {
-        TcpOption::Mss(n) => format!("{name} {n}"),
-        TcpOption::WindowScale(n) => format!("{name} {n}"),
-        TcpOption::Sack(blocks) => {
-            let blocks: Vec<_> = blocks.iter().map(|b| format!("{}:{}", b.left, b.right)).collect();
-            format!("{name} {}", blocks.join(" "))
-        }
-        TcpOption::Timestamps { val, ecr } => format!("{name} val {val} ecr {ecr}"),
-        TcpOption::FastOpen(bytes)
-        | TcpOption::FastOpenExperimental(bytes)
-        | TcpOption::Md5(bytes) => format!("{name} {}", hex(bytes)),
-        TcpOption::AccEcn(option) => format!("{name} {:?} {:?}", option.order, option.counters),
-        TcpOption::SackPermitted | TcpOption::Nop | TcpOption::Eol => name.into(),
     }
 }
 

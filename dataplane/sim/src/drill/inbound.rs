@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 
 use base::TcpFlags;
 
-use super::flow::Flow;
+use super::flow::{Flow, Stage, Transport};
 use super::icmp;
 use super::lang::ast::{Packet, PacketBody, Quoted, Tcp, TcpOptions, Tos};
 use super::net::build::{Macs, Outer, TcpOut};
@@ -73,6 +73,28 @@ pub fn frames(packet: &Packet, flow: &mut Flow, wire: Wire) -> Result<Vec<Vec<u8
             Ok(vec![frame])
         }
     }
+}
+
+/// The reset that ends what is left of a connection when the script is over; `None`: there is none.
+pub fn reset(flow: &Flow, macs: Macs) -> Option<Vec<u8>> {
+    let (local, remote) = (flow.local?, flow.remote?);
+    if flow.transport != Transport::Tcp || flow.stage == Stage::Listening {
+        return None;
+    }
+    let (seq, ack, window) = flow.last.reset()?;
+    let outer = Outer { src: remote.ip(), dst: local.ip(), tos: 0, ttl: TTL, flow_label: 0 };
+    let segment = TcpOut {
+        src_port: remote.port(),
+        dst_port: local.port(),
+        seq,
+        ack,
+        flags: TcpFlags::RST | TcpFlags::ACK,
+        window,
+        urgent: 0,
+        options: Vec::new(),
+        payload: 0,
+    };
+    outer.tcp_frame(macs, &segment)
 }
 
 fn tos_byte(tos: Tos) -> u8 {

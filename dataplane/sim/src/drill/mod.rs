@@ -31,9 +31,9 @@ use core::time::Duration;
 use base::Instant;
 use stack::LocalAddress;
 
-use lang::ast::{Script, Unsupported};
+use lang::ast::Script;
 use lang::{Definitions, IpVersion, ScriptError, Settings};
-pub use outcome::{Failure, Mismatch, Outcome, Verdict};
+pub use outcome::{Bad, Failure, Mismatch, Outcome, Verdict};
 use runner::Runner;
 use target::{Target, TargetConfig};
 
@@ -155,17 +155,22 @@ fn load(text: &str, invocation: &Invocation) -> Result<Loaded, ScriptError> {
     Ok(Loaded { script, settings })
 }
 
-/// What a script needs that does not exist here; nothing is run. `file` is for messages.
-///
-/// # Errors
-/// If it is no script: the message with the line.
-pub fn unsupported(
-    file: &str,
-    text: &str,
-    invocation: &Invocation,
-) -> Result<Vec<Unsupported>, String> {
-    let loaded = load(text, invocation).map_err(|e| e.render(file, text))?;
-    Ok(support::missing(&loaded.script, &loaded.settings))
+/// A script that can be run, or why not.
+fn check(file: &str, text: &str, invocation: &Invocation) -> Result<Loaded, Verdict> {
+    let loaded = load(text, invocation).map_err(|error| {
+        let rendered = error.render(file, text);
+        Verdict::Bad(Box::new(Bad { error, rendered }))
+    })?;
+    let missing = support::missing(&loaded.script, &loaded.settings);
+    if missing.is_empty() { Ok(loaded) } else { Err(Verdict::Unsupported(missing)) }
+}
+
+/// Whether a script could be run; nothing is. `file` is for messages.
+pub fn dry_run(file: &str, text: &str, invocation: &Invocation) -> Verdict {
+    match check(file, text, invocation) {
+        Ok(_) => Verdict::Passed,
+        Err(verdict) => verdict,
+    }
 }
 
 /// Run a script. `file` is for messages.
@@ -177,14 +182,10 @@ pub fn run(file: &str, text: &str, invocation: &Invocation) -> Outcome {
         elapsed: Duration::ZERO,
         frames: Vec::new(),
     };
-    let Loaded { script, settings } = match load(text, invocation) {
+    let Loaded { script, settings } = match check(file, text, invocation) {
         Ok(loaded) => loaded,
-        Err(e) => return end(Verdict::Bad(e.render(file, text))),
+        Err(verdict) => return end(verdict),
     };
-    let missing = support::missing(&script, &settings);
-    if !missing.is_empty() {
-        return end(Verdict::Unsupported(missing));
-    }
     if settings.dry_run {
         return end(Verdict::Passed);
     }

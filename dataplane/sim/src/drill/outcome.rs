@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::lang::ScriptError;
 use super::lang::ast::{Span, Unsupported};
 
 /// Why a script did not pass.
@@ -11,6 +12,8 @@ pub struct Failure {
     pub span: Span,
     /// When it was noticed, since the start of the script.
     pub at: Duration,
+    /// The system call that it is about, as the script has it.
+    pub call: Option<String>,
     /// What is wrong, in one line.
     pub what: String,
     /// A packet that was expected, and what came instead.
@@ -33,16 +36,20 @@ pub struct Mismatch {
 impl Failure {
     /// One line and nothing else.
     pub fn new(span: Span, at: Duration, what: impl Into<String>) -> Self {
-        Self { span, at, what: what.into(), packets: None, history: Vec::new() }
+        Self { span, at, call: None, what: what.into(), packets: None, history: Vec::new() }
+    }
+
+    /// What is wrong with what, in one line.
+    pub fn message(&self) -> String {
+        match &self.call {
+            Some(call) => format!("{call}: {}", self.what),
+            None => self.what.clone(),
+        }
     }
 
     /// For people: `file:line:` and everything there is to say.
     pub fn render(&self, file: &str) -> String {
-        let mut out = if self.span.line == 0 {
-            format!("{file}: {}", self.what)
-        } else {
-            format!("{file}:{}:{}: {}", self.span.line, self.span.column, self.what)
-        };
+        let mut out = format!("{}: {}", place(file, self.span), self.message());
         if let Some(Mismatch { expected, actual, differences }) = &self.packets {
             out.push_str(&format!("\n  expected: {expected}"));
             let actual = actual.as_deref().unwrap_or("nothing");
@@ -68,13 +75,40 @@ pub enum Verdict {
     Passed,
     /// Something did not.
     Failed(Box<Failure>),
-    /// The script is none: `file:line:column: message` and the line.
-    Bad(String),
+    /// The script is none.
+    Bad(Box<Bad>),
     /// The script asks for what this runner or this stack cannot do; nothing was run.
     Unsupported(Vec<Unsupported>),
 }
 
+/// Why a script is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bad {
+    /// What is wrong, and where.
+    pub error: ScriptError,
+    /// The same for people: `file:line:column: message`, and the line.
+    pub rendered: String,
+}
+
+/// Where something is: `file:line:column`, or the file alone for what belongs to no line.
+fn place(file: &str, span: Span) -> String {
+    if span.line == 0 { file.to_owned() } else { format!("{file}:{}:{}", span.line, span.column) }
+}
+
 impl Verdict {
+    /// Everything that is wrong, for people, in lines that begin with the file; empty if nothing is.
+    pub fn render(&self, file: &str) -> String {
+        match self {
+            Self::Passed => String::new(),
+            Self::Failed(failure) => format!("{}\n", failure.render(file)),
+            Self::Bad(bad) => format!("{}\n", bad.rendered),
+            Self::Unsupported(list) => list
+                .iter()
+                .map(|u| format!("{}: not supported: {}\n", place(file, u.span), u.what))
+                .collect(),
+        }
+    }
+
     /// Exit code of a run of this script alone.
     pub const fn exit_code(&self) -> u8 {
         match self {

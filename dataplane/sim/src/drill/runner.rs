@@ -76,6 +76,20 @@ pub(super) struct Due {
 
 pub(super) type Step<T> = Result<T, Box<Failure>>;
 
+/// Why there is no packet.
+enum Absent {
+    /// None came: in one line.
+    NoPacket(&'static str),
+    /// Something else went wrong meanwhile.
+    Failed(Box<Failure>),
+}
+
+impl From<Box<Failure>> for Absent {
+    fn from(failure: Box<Failure>) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 impl<'a> Runner<'a> {
     pub(super) fn new(
         script: &'a Script,
@@ -264,8 +278,7 @@ impl<'a> Runner<'a> {
     }
 
     fn command(&mut self, command: &Command) -> Step<()> {
-        for index in 0..command.steps.len() {
-            let Some(step) = command.steps.get(index) else { break };
+        for step in &command.steps {
             let span = Span::new(step.line, 1);
             let wait = self
                 .shell
@@ -439,9 +452,16 @@ impl<'a> Runner<'a> {
         };
         let mut whole: Option<Whole> = None;
         loop {
-            let live = self
-                .next_live(index, event.span, due)
-                .map_err(|failure| self.missing(failure, packet, due, index, whole.as_ref()))?;
+            let live = match self.next_live(index, event.span, due) {
+                Ok(live) => live,
+                Err(Absent::Failed(failure)) => return Err(failure),
+                Err(Absent::NoPacket(what)) => {
+                    let mut failure = self.fail(event.span, what);
+                    failure.packets = Some(self.missing(packet, due, index, whole.as_ref()));
+                    failure.history = self.history_of(Some(index));
+                    return Err(failure);
+                }
+            };
             match &mut whole {
                 None => whole = Some(Whole::new(live)),
                 Some(sum) => {
@@ -465,7 +485,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The next packet that the stack sends for a flow.
-    fn next_live(&mut self, index: usize, span: Span, due: Due) -> Step<Live> {
+    fn next_live(&mut self, index: usize, span: Span, due: Due) -> Result<Live, Absent> {
         let now = self.now();
         let until = match due.to {
             Some(to) => to.max(now).saturating_add(PATIENCE),
@@ -477,13 +497,13 @@ impl<'a> Runner<'a> {
                 return Ok(live);
             }
             if due.to.is_none() && self.target.next_deadline().is_none() {
-                return Err(self.fail(span, "no packet came, and none ever will"));
+                return Err(Absent::NoPacket("no packet came, and none ever will"));
             }
             if !self.step(span, until)? {
                 if let Some(live) = self.take_live(index) {
                     return Ok(live);
                 }
-                return Err(self.fail(span, "no packet came"));
+                return Err(Absent::NoPacket("no packet came"));
             }
         }
     }
@@ -526,17 +546,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn missing(
-        &self,
-        failure: Box<Failure>,
-        packet: &Packet,
-        due: Due,
-        index: usize,
-        so_far: Option<&Whole>,
-    ) -> Box<Failure> {
-        if !failure.what.starts_with("no packet came") {
-            return failure;
-        }
+    /// What was expected, next to the part of it that came.
+    fn missing(&self, packet: &Packet, due: Due, index: usize, so_far: Option<&Whole>) -> Mismatch {
         let differences = match so_far {
             Some(whole) => vec![format!(
                 "{} bytes in {} segments came, and then nothing more",
@@ -546,9 +557,7 @@ impl<'a> Runner<'a> {
             None => Vec::new(),
         };
         let live = so_far.map(|whole| &whole.packet);
-        let packets = Some(self.mismatch(packet, due, index, live, differences));
-        let history = self.history_of(Some(index));
-        Box::new(Failure { packets, history, ..*failure })
+        self.mismatch(packet, due, index, live, differences)
     }
 
     fn incomplete(
@@ -623,33 +632,9 @@ impl<'a> Runner<'a> {
     /// Every connection that is still open ends with a reset, so that its packets do not trouble
     /// anybody.
     fn reset_flows(&mut self) -> Step<()> {
-        let mut frames = Vec::new();
-        for flow in &self.flows {
-            let (Some(local), Some(remote)) = (flow.local, flow.remote) else { continue };
-            if flow.transport != Transport::Tcp || flow.stage == Stage::Listening {
-                continue;
-            }
-            let Some((seq, ack, window)) = flow.last.reset() else { continue };
-            let outer = super::net::build::Outer {
-                src: remote.ip(),
-                dst: local.ip(),
-                tos: 0,
-                ttl: 255,
-                flow_label: 0,
-            };
-            let segment = super::net::build::TcpOut {
-                src_port: remote.port(),
-                dst_port: local.port(),
-                seq,
-                ack,
-                flags: base::TcpFlags::RST | base::TcpFlags::ACK,
-                window,
-                urgent: 0,
-                options: Vec::new(),
-                payload: 0,
-            };
-            frames.extend(outer.tcp_frame(self.target.macs(), &segment));
-        }
+        let macs = self.target.macs();
+        let frames: Vec<_> =
+            self.flows.iter().filter_map(|flow| inbound::reset(flow, macs)).collect();
         let end = Span::default();
         self.target.inject(&frames).map_err(|r| self.restless(end, r))
     }

@@ -3,36 +3,45 @@
 use sockets::LinuxTcpInfo;
 
 use super::lang::python::{Value, Variables};
+use super::lang::symbols;
 
-/// Names with fixed values.
-const CONSTANTS: [(&str, i128); 26] = [
-    ("TCP_ESTABLISHED", 1),
-    ("TCP_SYN_SENT", 2),
-    ("TCP_SYN_RECV", 3),
-    ("TCP_FIN_WAIT1", 4),
-    ("TCP_FIN_WAIT2", 5),
-    ("TCP_TIME_WAIT", 6),
-    ("TCP_CLOSE", 7),
-    ("TCP_CLOSE_WAIT", 8),
-    ("TCP_LAST_ACK", 9),
-    ("TCP_LISTEN", 10),
-    ("TCP_CLOSING", 11),
-    ("TCP_CA_Open", 0),
-    ("TCP_CA_Disorder", 1),
-    ("TCP_CA_CWR", 2),
-    ("TCP_CA_Recovery", 3),
-    ("TCP_CA_Loss", 4),
-    ("TCPI_OPT_TIMESTAMPS", 1),
-    ("TCPI_OPT_SACK", 2),
-    ("TCPI_OPT_WSCALE", 4),
-    ("TCPI_OPT_ECN", 8),
-    ("TCPI_OPT_ECN_SEEN", 16),
-    ("TCPI_OPT_SYN_DATA", 32),
-    ("TCPI_OPT_USEC_TS", 64),
-    ("TCPI_OPT_TFO_CHILD", 128),
-    ("TCP_INFINITE_SSTHRESH", 0x7fff_ffff),
-    ("TCP_RTO_MAX", 120_000),
+/// The symbols that snippets may use.
+const SYMBOLS: [&str; 25] = [
+    "TCP_ESTABLISHED",
+    "TCP_SYN_SENT",
+    "TCP_SYN_RECV",
+    "TCP_FIN_WAIT1",
+    "TCP_FIN_WAIT2",
+    "TCP_TIME_WAIT",
+    "TCP_CLOSE",
+    "TCP_CLOSE_WAIT",
+    "TCP_LAST_ACK",
+    "TCP_LISTEN",
+    "TCP_CLOSING",
+    "TCP_CA_Open",
+    "TCP_CA_Disorder",
+    "TCP_CA_CWR",
+    "TCP_CA_Recovery",
+    "TCP_CA_Loss",
+    "TCPI_OPT_TIMESTAMPS",
+    "TCPI_OPT_SACK",
+    "TCPI_OPT_WSCALE",
+    "TCPI_OPT_ECN",
+    "TCPI_OPT_ECN_SEEN",
+    "TCPI_OPT_SYN_DATA",
+    "TCPI_OPT_USEC_TS",
+    "TCPI_OPT_TFO_CHILD",
+    "TCP_INFINITE_SSTHRESH",
 ];
+/// A name that scripts outside of snippets do not have.
+const RTO_MAX: (&str, i64) = ("TCP_RTO_MAX", 120_000);
+
+fn constant(name: &str) -> Option<i64> {
+    if name == RTO_MAX.0 {
+        return Some(RTO_MAX.1);
+    }
+    SYMBOLS.contains(&name).then(|| symbols::value(name)).flatten()
+}
 
 /// The variables of one snippet.
 #[derive(Clone, Copy, Debug)]
@@ -40,15 +49,13 @@ pub(super) struct Snapshot(pub(super) Option<LinuxTcpInfo>);
 
 /// Whether a name means something.
 pub(super) fn exists(name: &str) -> bool {
-    CONSTANTS.iter().any(|(known, _)| *known == name)
-        || LinuxTcpInfo::names().any(|known| known == name)
+    constant(name).is_some() || LinuxTcpInfo::names().any(|known| known == name)
 }
 
 impl Variables for Snapshot {
     fn lookup(&self, name: &str) -> Option<Value> {
-        if let Some((_, value)) = CONSTANTS.iter().find(|(known, _)| *known == name) {
-            return Some(Value::Int(*value));
-        }
-        self.0.and_then(|info| info.field(name)).map(|n| Value::Int(i128::from(n)))
+        let constant = constant(name).map(i128::from);
+        let field = || Some(i128::from(self.0?.field(name)?));
+        constant.or_else(field).map(Value::Int)
     }
 }

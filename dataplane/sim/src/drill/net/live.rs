@@ -86,7 +86,7 @@ impl Live {
     }
 
     fn of_packet(packet: &[u8], ethertype: EtherType, at: Instant) -> Option<Self> {
-        let (ip, transport, offset, len) = match ethertype {
+        let (ip, transport, offset, len, header_good) = match ethertype {
             EtherType::IPV4 => {
                 let header = ipv4::parse(packet, packet.len(), false).ok()?;
                 let ip = Outer {
@@ -96,7 +96,8 @@ impl Live {
                     ttl: header.ttl,
                     flow_label: 0,
                 };
-                (ip, header.protocol, header.header_len, header.payload_len())
+                let good = checksum::of(packet.get(..header.header_len)?) == 0;
+                (ip, header.protocol, header.header_len, header.payload_len(), good)
             }
             EtherType::IPV6 => {
                 let header = ipv6::parse(packet, packet.len()).ok()?;
@@ -107,14 +108,12 @@ impl Live {
                     ttl: header.hop_limit,
                     flow_label: header.flow_label,
                 };
-                (ip, header.protocol, header.transport_offset, header.transport_len)
+                (ip, header.protocol, header.transport_offset, header.transport_len, true)
             }
             _ => return None,
         };
         let bytes = packet.get(offset..offset + len)?;
         let body = body(transport, bytes)?;
-        let header_good =
-            ethertype != EtherType::IPV4 || ipv4::parse(packet, packet.len(), true).is_ok();
         let pseudo = match transport {
             protocol::ICMP => Some(0),
             protocol::TCP | protocol::UDP | protocol::ICMPV6 => {

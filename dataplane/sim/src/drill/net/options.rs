@@ -3,17 +3,10 @@
 //! [`wire::TcpOptions`] is what a connection wants to know; a script wants to know what was sent. So this
 //! module reads and writes each option as it stands in the header.
 
+use wire::tcp::option_kind::{END, MD5, MSS, NOP, SACK, SACK_PERMITTED, TIMESTAMPS, WINDOW_SCALE};
+
 use crate::drill::lang::ast::{AccEcn, AccEcnOrder, SackBlock, TcpOption};
 
-/// Kind of "end of options".
-const END: u8 = 0;
-const NOP: u8 = 1;
-const MSS: u8 = 2;
-const WINDOW_SCALE: u8 = 3;
-const SACK_PERMITTED: u8 = 4;
-const SACK: u8 = 5;
-const TIMESTAMPS: u8 = 8;
-const MD5: u8 = 19;
 const FAST_OPEN: u8 = 34;
 const ACCURATE_ECN_0: u8 = 172;
 const ACCURATE_ECN_1: u8 = 174;

@@ -12,7 +12,7 @@ use sockets::{Errno, LinuxTcpInfo, OpId, Outcome, Sockets, Value};
 
 use super::flow::{Flow, Stage, Transport};
 use super::lang::ast::{Span, Syscall};
-use super::outcome::seconds;
+use super::outcome::{Failure, seconds};
 use super::runner::{BLOCKED_PATIENCE, Runner, Step};
 use super::target::Target;
 
@@ -112,10 +112,7 @@ impl<'a> Runner<'a> {
                 self.poll_pending()?;
                 match self.pending.take() {
                     None => Ok(()),
-                    Some(_) => {
-                        let what = format!("{call}: it blocks, and has no time to return at");
-                        Err(self.fail(call.span, what))
-                    }
+                    Some(_) => Err(self.fail_call(call, "it blocks, and has no time to return at")),
                 }
             }
         }
@@ -154,8 +151,7 @@ impl<'a> Runner<'a> {
         match &self.pending {
             None => Ok(()),
             Some(pending) => {
-                let what = format!("{}: the script is over, and it still blocks", pending.call);
-                Err(self.fail(span, what))
+                Err(self.fail_call(pending.call, "the script is over, and it still blocks"))
             }
         }
     }
@@ -201,12 +197,16 @@ impl<'a> Runner<'a> {
         if problems.is_empty() {
             return Ok(());
         }
-        let what = format!("{call}: {}", problems.join("; "));
+        let failure = self.fail_call(call, problems.join("; "));
         if self.settings.non_fatal_syscall {
-            self.warnings.push(format!("line {}: {what}", call.span.line));
+            self.warnings.push(format!("line {}: {}", call.span.line, failure.message()));
             return Ok(());
         }
-        Err(self.fail(call.span, what))
+        Err(failure)
+    }
+
+    fn fail_call(&self, call: &Syscall, what: impl Into<String>) -> Box<Failure> {
+        Box::new(Failure { call: Some(call.to_string()), ..*self.fail(call.span, what) })
     }
 
     fn problems(
@@ -294,8 +294,8 @@ impl<'a> Runner<'a> {
             return Ok(None);
         }
         if self.descriptors.live.insert(script, live).is_some() {
-            let what = format!("{call}: descriptor {script} is in use already");
-            return Err(self.fail(call.span, what));
+            let what = format!("descriptor {script} is in use already");
+            return Err(self.fail_call(call, what));
         }
         Ok(Some(script))
     }
