@@ -26,6 +26,7 @@ fn patience(mut t: Conversation) -> u64 {
 }
 
 /// RFC 5482 section 3.1.
+/// RFC 5482 section 3.2: what the SYN did not bring a later segment may.
 #[test]
 fn the_peers_option_counts_if_that_is_switched_on_and_nobody_has_said_otherwise() {
     // Knob for the option, knob for the timeout (s), the application's (s), the peer's field, result.

@@ -59,6 +59,7 @@ fn with_peer(now: Instant) -> Neighbors<u32> {
     table
 }
 
+/// RFC 4861 section 7.2.
 #[test]
 fn a_frame_waits_for_the_answer_and_leaves() {
     let mut table = table(16);
@@ -108,6 +109,7 @@ fn the_oldest_frame_gives_way_and_all_frames_have_a_bound() {
     assert_eq!(table.parked(), PARKED_MAX);
 }
 
+/// RFC 4861 section 7.3.
 #[test]
 fn use_of_a_stale_entry_leads_to_a_unicast_probe() {
     let mut table = with_peer(at(0));
@@ -124,6 +126,7 @@ fn use_of_a_stale_entry_leads_to_a_unicast_probe() {
     assert_eq!(table.next_deadline(), None);
 }
 
+/// RFC 4861 section 7.3.
 #[test]
 fn progress_of_the_transport_saves_the_probe() {
     let mut table = with_peer(at(0));

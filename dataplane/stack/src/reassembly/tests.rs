@@ -70,6 +70,7 @@ fn fragment(start: u16, end: u16, more: bool) -> Fragment<u32> {
     Fragment { offset: start, len, more, header_len: 20, protocol: UDP, frame }
 }
 
+/// RFC 8200 section 4.5.
 #[test]
 fn parts_in_any_order_make_a_datagram() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -99,6 +100,7 @@ fn datagrams_do_not_mix() {
     assert_eq!(world.dropped, []);
 }
 
+/// RFC 5722 section 4.
 #[test]
 fn h21_overlap_discards_the_datagram_and_what_still_comes() {
     for key in [key(1), key6(1)] {

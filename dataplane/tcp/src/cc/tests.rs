@@ -202,6 +202,7 @@ fn reductions_and_their_undo() {
     }
 }
 
+/// RFC 5681 section 4.1.
 #[test]
 fn idleness_halves_the_window_once_per_timeout() {
     for (name, idle, cwnd) in [
@@ -232,6 +233,7 @@ fn an_application_limited_window_decays_towards_its_use() {
     assert_eq!(cc.cwnd(), 35);
 }
 
+/// RFC 9438 section 4.2.
 #[test]
 fn cubic_follows_the_curve_of_the_standard() {
     let mut p = Path::new(CongestionAlgorithm::Cubic, ms(100));
@@ -252,6 +254,7 @@ fn cubic_follows_the_curve_of_the_standard() {
     assert!(p.cc.cwnd() > 2000);
 }
 
+/// RFC 9438 section 4.3.
 #[test]
 fn cubic_is_never_slower_than_reno_on_short_paths() {
     let mut p = Path::new(CongestionAlgorithm::Cubic, ms(1));
@@ -266,6 +269,7 @@ fn cubic_is_never_slower_than_reno_on_short_paths() {
     assert!((35..=55).contains(&grown), "grew by {grown}");
 }
 
+/// RFC 9438 section 4.7.
 #[test]
 fn cubic_releases_bandwidth_when_losses_come_earlier() {
     let mut p = Path::new(CongestionAlgorithm::Cubic, ms(50));

@@ -121,6 +121,7 @@ fn h32_chain_that_ends_inside_a_header() {
     assert_eq!(good(&packet(DESTINATION_OPTIONS, &two)).transport_len, 0);
 }
 
+/// RFC 8200 section 4.1.
 #[test]
 fn h33_hop_by_hop_only_first() {
     let first = [extension(DESTINATION_OPTIONS, PADDING), extension(TCP, PADDING)].concat();

@@ -47,6 +47,7 @@ fn groups_and_their_hardware_addresses() {
     assert_eq!(multicast_mac(group), Mac([0x33, 0x33, 0xff, 0xab, 0xcd, 0xef]));
 }
 
+/// RFC 4861 section 7.1.
 #[test]
 fn h54_what_section_7_1_discards() {
     let good = solicitation_with(&[1, 1, 2, 0, 0, 0, 0, 1]);

@@ -62,6 +62,7 @@ fn h57_data_offset() {
     }
 }
 
+/// RFC 9293 section 3.1 (MUST-3).
 #[test]
 fn h58_checksum() {
     use crate::checksum::{finish, pseudo_v4, sum, verify};
@@ -121,6 +122,7 @@ fn h60_flags() {
     }
 }
 
+/// RFC 9293 section 3.2 (MUST-5, MUST-6, MUST-7, MUST-68).
 #[test]
 fn h61_malformed_options_and_odd_ones() {
     let mut longest = [0xaa; 40];
