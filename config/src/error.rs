@@ -135,7 +135,7 @@ impl Text<'_> {
 }
 
 /// Line and column, from 1, of a byte of `text`; the end of the text for one beyond it.
-pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
+pub fn position(text: &str, byte: usize) -> (usize, usize) {
     let before = text.as_bytes().get(..byte).unwrap_or(text.as_bytes());
     let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;

@@ -22,8 +22,8 @@ mod profile;
 pub mod startup;
 mod text;
 
-pub use error::ConfigError;
+pub use error::{ConfigError, position};
 pub use knobs::{Change, Entry, Knob, KnobError, Knobs, Source};
 pub use profile::Profile;
 pub use startup::{AppConfig, AppKind, PortFlags, Startup};
-pub use text::glob;
+pub use text::{glob, nearest, quote};

@@ -4,7 +4,7 @@
 const QUOTE_MAX: usize = 60;
 
 /// `text` in quotes, without control characters and not longer than a line.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for (n, c) in text.chars().enumerate() {
         if n == QUOTE_MAX {
@@ -26,10 +26,7 @@ pub(crate) fn quote(text: &str) -> String {
 const NEAREST_MAX: usize = 100;
 
 /// The candidate most like `name`, if it is like it at all.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > NEAREST_MAX {
         return None;
     }

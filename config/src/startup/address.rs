@@ -7,7 +7,7 @@ use stack::LocalAddress;
 use crate::text::quote;
 
 /// Whether some address is in both prefixes.
-pub(crate) fn overlap(a: &LocalAddress, b: &LocalAddress) -> bool {
+pub fn overlap(a: &LocalAddress, b: &LocalAddress) -> bool {
     if a.prefix <= b.prefix { contains(a, b.addr) } else { contains(b, a.addr) }
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn is_on_one_link(addr: IpAddr) -> bool {
 
 /// An address with the length of its prefix, `10.0.0.2/24` or `fd00::2/64`. For IPv4 a netmask will
 /// do as well.
-pub(crate) fn local_address(text: &str) -> Result<LocalAddress, String> {
+pub fn local_address(text: &str) -> Result<LocalAddress, String> {
     let shown = quote(text);
     let Some((addr, length)) = text.split_once('/') else {
         return Err(match text.parse::<IpAddr>() {

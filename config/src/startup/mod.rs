@@ -47,6 +47,7 @@ use std::path::Path;
 use base::WorkerId;
 use stack::{ChecksumPolicy, Limits, LocalAddress, PortSetup, StackConfig};
 
+pub use address::{local_address, overlap};
 pub use apps::{AppConfig, AppKind};
 pub use device::{DeviceSpec, PciAddress, Vdev};
 pub use file::FILE_BYTES_MAX;

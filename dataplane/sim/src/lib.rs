@@ -28,6 +28,7 @@ pub mod link;
 pub mod nic;
 pub mod oracle;
 pub mod record;
+pub mod scenario;
 pub mod swarm;
 pub mod world;
 
