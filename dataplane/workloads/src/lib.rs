@@ -4,6 +4,8 @@
 //! - [`rr`]: request and response, short connections, idle connections.
 //! - [`echo`]: sends back whatever arrives, with back-pressure.
 //! - [`discard`]: takes whatever arrives.
+//! - [`traffic`]: flows that are watched from outside: bulk, requests, bursts, small writes.
+//! - [`pattern`]: bytes that can be checked.
 //! - [`Bundle`]: several of them on one worker.
 //!
 //! Each is a [`stack::App`]: run-to-completion callbacks over [`stack::Io`]. There is no I/O, no
@@ -18,7 +20,9 @@ mod bundle;
 pub mod discard;
 pub mod echo;
 pub mod iperf;
+pub mod pattern;
 pub mod rr;
+pub mod traffic;
 
 pub use bundle::{APPS_MAX, Bundle};
 

@@ -176,10 +176,20 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     if text.trim() == "unlimited" {
         return Ok(Rate::UNLIMITED);
     }
-    let bits = RATE.parse(text)?;
-    match u64::try_from(bits) {
-        Ok(bits) if bits < 8 => Err(format!("{} is less than 8bit", quote(text.trim()))),
-        Ok(bits) if bits <= RATE_MAX_BITS => Ok(Rate::from_bits_per_sec(bits)),
+    match bits(text)? {
+        bits if bits < 8 => Err(format!("{} is less than 8bit", quote(text.trim()))),
+        bits => Ok(Rate::from_bits_per_sec(bits)),
+    }
+}
+
+/// A rate as a number of bits per second, at most [`RATE_MAX_BITS`].
+///
+/// # Errors
+///
+/// What is wrong, and what is allowed.
+pub fn bits(text: &str) -> Result<u64, String> {
+    match u64::try_from(RATE.parse(text)?) {
+        Ok(bits) if bits <= RATE_MAX_BITS => Ok(bits),
         _ => Err(format!("{} is more than 100Tbit", quote(text.trim()))),
     }
 }

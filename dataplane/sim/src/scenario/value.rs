@@ -10,7 +10,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 /// Bytes of a scenario file; a longer one is refused before it is read.
 pub const FILE_MAX_BYTES: usize = 1 << 20;
 /// Characters of a name.
-pub const NAME_MAX: usize = 64;
+const NAME_MAX: usize = 64;
 
 /// Whose fault it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,11 +327,6 @@ impl<'t, 'a> Fields<'t, 'a> {
     /// Whether a key is there, without knowing it.
     pub(super) fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|e| e.name == name)
-    }
-
-    /// All entries, for tables whose keys are names.
-    pub(super) fn all(&self) -> &'t [Entry<'a>] {
-        self.entries
     }
 
     /// Where each key stands that is here and among `names`, for those that exclude each other.
