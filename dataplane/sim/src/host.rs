@@ -1,10 +1,14 @@
 //! A host: the stack that workers run, on a device of the heap.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::mem::{MemConfig, MemDevice};
-use base::{Buffers, Device, Frame, Instant, Offloads, RX_BURST_FRAMES, SeededRandom, WorkerId};
+use base::{
+    Buffers, Device, Frame, Instant, Offloads, PORTS_MAX, PortId, RX_BURST_FRAMES, SeededRandom,
+    WorkerId,
+};
 use config::{Knobs, Profile};
 use stack::{
     App, ChecksumPolicy, Command, Limits, LocalAddress, Message, Outgoing, PortSetup, Snapshot,
@@ -18,6 +22,19 @@ pub const RX_RING_FRAMES: usize = 1024;
 /// Published messages kept until somebody takes them; more are given back to the application.
 pub const PUBLISHED_MAX: usize = 65_536;
 
+/// A card of a host beside its first.
+#[derive(Clone, Debug)]
+pub struct CardConfig {
+    /// At least one.
+    pub addresses: Vec<LocalAddress>,
+    /// Largest IP packet in bytes.
+    pub mtu: u16,
+    /// Next hop for everything else, over IPv4.
+    pub gateway4: Option<Ipv4Addr>,
+    /// The same over IPv6.
+    pub gateway6: Option<Ipv6Addr>,
+}
+
 /// What a host is made of.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
@@ -27,6 +44,12 @@ pub struct HostConfig {
     pub addresses: Vec<LocalAddress>,
     /// Largest IP packet in bytes.
     pub mtu: u16,
+    /// Next hop for everything else, over IPv4.
+    pub gateway4: Option<Ipv4Addr>,
+    /// The same over IPv6.
+    pub gateway6: Option<Ipv6Addr>,
+    /// Cards beside the first, with at most [`PORTS_MAX`] in all; links are plugged in in their order.
+    pub more_cards: Vec<CardConfig>,
     /// Buffers of the pool for payload and received frames.
     pub buffers: usize,
     /// Descriptors of the transmit ring.
@@ -46,6 +69,9 @@ impl HostConfig {
             name: name.to_owned(),
             addresses: Vec::new(),
             mtu: 1500,
+            gateway4: None,
+            gateway6: None,
+            more_cards: Vec::new(),
             buffers: 4096,
             tx_ring: 512,
             offloads: Offloads { multi_segment: true, ..Offloads::default() },
@@ -58,12 +84,15 @@ impl HostConfig {
 /// A host in a world.
 pub struct Host {
     name: String,
+    /// Of all cards.
     addresses: Vec<LocalAddress>,
-    mac: [u8; 6],
+    card_addresses: Vec<Vec<LocalAddress>>,
+    /// Of its cards.
+    macs: Vec<[u8; 6]>,
     stack: Stack<MemDevice>,
     offloads: Offloads,
-    /// Frames from the wire that the stack has not been given.
-    inbox: VecDeque<Vec<u8>>,
+    /// Frames from the wire that the stack has not been given, with the card that they came to.
+    inbox: VecDeque<(PortId, Vec<u8>)>,
     commands: VecDeque<Command>,
     published: VecDeque<Message>,
     snapshot: Option<Box<Snapshot>>,
@@ -88,7 +117,6 @@ impl Host {
     const FRAME_OVERHEAD: usize = 22;
 
     pub(crate) fn new(config: HostConfig, number: u8, seed: u64, app: Box<dyn App>) -> Self {
-        let mac = [2, 0, 0, 0, 0, number];
         let addresses = if config.addresses.is_empty() {
             vec![
                 LocalAddress { addr: [10, 0, 0, number].into(), prefix: 24 },
@@ -100,25 +128,44 @@ impl Host {
         } else {
             config.addresses
         };
-        let device = MemDevice::detached(&MemConfig {
-            mac,
-            mtu: config.mtu,
-            offloads: config.offloads,
-            buffers: config.buffers,
-            payload_room: (usize::from(config.mtu) + Self::FRAME_OVERHEAD).max(2048),
-            tx_ring: config.tx_ring,
-        });
-        let header_buffers = device.header_buffers_free();
+        let (mtu, gateway4, gateway6) = (config.mtu, config.gateway4, config.gateway6);
+        let first = CardConfig { addresses, mtu, gateway4, gateway6 };
+        let cards: Vec<CardConfig> =
+            core::iter::once(first).chain(config.more_cards).take(PORTS_MAX).collect();
+        let macs: Vec<[u8; 6]> =
+            (0..cards.len() as u8).map(|card| [2, 0, 0, 0, card, number]).collect();
+        let largest = cards.iter().map(|card| card.mtu).max().unwrap_or(config.mtu);
+        let mut devices: Vec<MemDevice> = Vec::new();
+        for (card, mac) in cards.iter().zip(&macs) {
+            let device = MemDevice::detached(&MemConfig {
+                mac: *mac,
+                mtu: card.mtu,
+                offloads: config.offloads,
+                // The first card's buffers are those of all, as on a worker.
+                buffers: if devices.is_empty() { config.buffers } else { 0 },
+                payload_room: (usize::from(largest) + Self::FRAME_OVERHEAD).max(2048),
+                tx_ring: config.tx_ring,
+            });
+            let device = match devices.first() {
+                Some(first) => device.sharing_buffers_of(first),
+                None => device,
+            };
+            devices.push(device);
+        }
+        let header_buffers = devices.first().map_or(0, MemDevice::header_buffers_free);
+        let card_addresses: Vec<_> = cards.iter().map(|card| card.addresses.clone()).collect();
+        let addresses = card_addresses.concat();
+        let setup = |card: CardConfig| PortSetup {
+            addresses: card.addresses,
+            gateway4: card.gateway4,
+            gateway6: card.gateway6,
+            mtu: card.mtu,
+            rx_checksum: ChecksumPolicy::Verify,
+        };
         let stack_config = StackConfig {
             worker: WorkerId(0),
             workers: 1,
-            ports: vec![PortSetup {
-                addresses: addresses.clone(),
-                gateway4: None,
-                gateway6: None,
-                mtu: config.mtu,
-                rx_checksum: ChecksumPolicy::Verify,
-            }],
+            ports: cards.into_iter().map(setup).collect(),
             limits: config.limits,
             stop_limit: core::time::Duration::from_secs(2),
         };
@@ -127,8 +174,9 @@ impl Host {
         Self {
             name: config.name,
             addresses,
-            mac,
-            stack: Stack::new(stack_config, params, vec![device], random, app),
+            card_addresses,
+            macs,
+            stack: Stack::new(stack_config, params, devices, random, app),
             offloads: config.offloads,
             inbox: VecDeque::new(),
             commands: VecDeque::new(),
@@ -157,9 +205,20 @@ impl Host {
         &self.addresses
     }
 
-    /// Its hardware address.
+    /// The hardware address of its first card.
     pub fn mac(&self) -> [u8; 6] {
-        self.mac
+        self.macs.first().copied().unwrap_or_default()
+    }
+
+    /// The addresses of one of its cards.
+    pub(crate) fn card_addresses(&self, card: usize) -> Vec<IpAddr> {
+        let addresses = self.card_addresses.get(card).cloned().unwrap_or_default();
+        addresses.into_iter().map(|a| a.addr).collect()
+    }
+
+    /// The hardware addresses of its cards.
+    pub fn macs(&self) -> &[[u8; 6]] {
+        &self.macs
     }
 
     /// The stack, for counters, tables and drops.
@@ -213,21 +272,21 @@ impl Host {
         self.runnable = true;
     }
 
-    /// A frame comes from the wire.
-    pub(crate) fn receive(&mut self, bytes: Vec<u8>) {
+    /// A frame comes from the wire to a card.
+    pub(crate) fn receive(&mut self, card: usize, bytes: Vec<u8>) {
         if self.inbox.len() < RX_RING_FRAMES {
-            self.inbox.push_back(bytes);
+            self.inbox.push_back((PortId(card as u8), bytes));
             self.runnable = true;
         } else {
             self.rx_missed += 1;
         }
     }
 
-    /// One turn; what the card sends is appended to `sent`.
-    pub(crate) fn turn(&mut self, now: Instant, sent: &mut Vec<Vec<u8>>) -> Turn {
+    /// One turn; what the cards send is appended to `sent`, with the number of the card.
+    pub(crate) fn turn(&mut self, now: Instant, sent: &mut Vec<(usize, Vec<u8>)>) -> Turn {
         for _ in 0..RX_BURST_FRAMES {
-            let Some(bytes) = self.inbox.pop_front() else { break };
-            self.feed(&bytes);
+            let Some((card, bytes)) = self.inbox.pop_front() else { break };
+            self.feed(card, &bytes);
         }
         let Self { stack, commands, published, snapshot, exit, checksum_trap, stopped, .. } = self;
         let mut to_self = VecDeque::new();
@@ -251,8 +310,11 @@ impl Host {
             Ok(())
         });
         self.commands.append(&mut to_self);
-        while let Some(frame) = self.stack.device_mut().take_sent() {
-            sent.extend(nic::egress(&frame));
+        for card in 0..self.macs.len() {
+            let Some(device) = self.stack.port_device_mut(PortId(card as u8)) else { break };
+            while let Some(frame) = device.take_sent() {
+                sent.extend(nic::egress(&frame).into_iter().map(|bytes| (card, bytes)));
+            }
         }
         self.turns += 1;
         self.last_turn = turn;
@@ -260,8 +322,8 @@ impl Host {
         turn
     }
 
-    fn feed(&mut self, bytes: &[u8]) {
-        let device = self.stack.device_mut();
+    fn feed(&mut self, card: PortId, bytes: &[u8]) {
+        let Some(device) = self.stack.port_device_mut(card) else { return };
         let Some(mut frame) = device.payload_alloc() else {
             self.rx_missed += 1;
             return;

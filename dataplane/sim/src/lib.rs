@@ -28,11 +28,13 @@ pub mod link;
 pub mod nic;
 pub mod oracle;
 pub mod record;
+pub mod router;
 pub mod scenario;
 pub mod swarm;
 pub mod world;
 
-pub use host::{Host, HostConfig};
+pub use host::{CardConfig, Host, HostConfig};
 pub use link::{Backlog, LinkConfig, LinkCounters, LinkDrop, Loss, Policer, Reorder, Room, Share};
 pub use oracle::{Failure, Violation};
-pub use world::{HostId, LinkId, Reached, SwitchId, Way, World};
+pub use router::{Ecmp, RouterConfig, RouterCounters};
+pub use world::{HostId, LinkId, Node, Reached, RouterId, SwitchId, Way, World};

@@ -388,6 +388,11 @@ impl Direction {
         self.queued
     }
 
+    /// Begin anew with [`LinkCounters::queue_max`].
+    pub fn forget_queue_max(&mut self, now: Instant) {
+        self.counters.queue_max = self.backlog(now);
+    }
+
     /// Whether the policer lets `len` bytes pass.
     fn conforms(&mut self, now: Instant, len: u64) -> bool {
         const NANO: u128 = 1_000_000_000;

@@ -106,6 +106,10 @@ impl Recorder {
         }
         kept.extend_from_slice(bytes);
         self.last.push_back(Line { at: now, link, reverse, fate, bytes: kept });
+    }
+
+    /// A frame is sent for the first time: the capture takes it, and not again at later links.
+    pub(crate) fn keep(&mut self, now: Instant, bytes: &[u8]) {
         if let Some(pcap) = &mut self.pcap {
             pcap.push(now, bytes);
         }
@@ -238,6 +242,7 @@ mod tests {
         r.capture();
         for i in 0..LAST_FRAMES as u64 + 10 {
             let fate = Fate::Dropped(LinkDrop::Loss);
+            r.keep(Instant::from_nanos(i), &[0; 60]);
             r.frame(Instant::from_nanos(i), 0, i % 2 == 1, &[0; 60], fate);
         }
         let lines = r.lines(&|_| ("a".into(), "b".into()));

@@ -11,9 +11,11 @@ use wire::ethernet::Mac;
 
 use crate::events::{Event, Events};
 use crate::host::{Host, HostConfig};
+use crate::link::Backlog;
 use crate::link::{Arrival, Direction, LinkConfig, LinkCounters, mark_ce};
 use crate::oracle::{self, Failure, Violation, Windows};
 use crate::record::{Fate, Recorder, TraceHash};
+use crate::router::{FiveTuple, Port, Router, RouterConfig, RouterCounters, Verdict};
 
 /// Turns within one instant beyond which time is said to stand still for ever.
 const TURNS_PER_INSTANT_MAX: u64 = 100_000;
@@ -21,6 +23,8 @@ const TURNS_PER_INSTANT_MAX: u64 = 100_000;
 const STEPS_MAX: u64 = 50_000_000;
 /// Hosts of a world; their number is the last byte of their addresses.
 pub const HOSTS_MAX: usize = 250;
+/// Routers of a world.
+pub const ROUTERS_MAX: usize = 250;
 /// As the control thread does it.
 const AGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Connections that an oracle looks at in a host that may have lost a timer.
@@ -33,6 +37,10 @@ pub struct HostId(pub usize);
 /// A switch of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SwitchId(pub usize);
+
+/// A router of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RouterId(pub usize);
 
 /// A link of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,11 +67,23 @@ impl Way {
     }
 }
 
+/// What [`World::lay`] joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// A host, by its next card.
+    Host(HostId),
+    /// A router.
+    Router(RouterId),
+}
+
 /// What a link is fastened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    Host(HostId),
+    /// With the number of its card.
+    Host(HostId, usize),
     Switch(SwitchId),
+    /// With the number of its card.
+    Router(RouterId, usize),
 }
 
 struct Link {
@@ -94,10 +114,13 @@ pub struct World {
     now: Instant,
     events: Events,
     hosts: Vec<Host>,
-    /// Where each host's card is plugged in.
-    plugs: Vec<Option<(LinkId, Way)>>,
+    /// Where each host's cards are plugged in.
+    plugs: Vec<Vec<(LinkId, Way)>>,
     links: Vec<Link>,
     switches: Vec<Switch>,
+    routers: Vec<Router>,
+    /// Hosts or links have been added since routes were computed.
+    routes_stale: bool,
     recorder: Recorder,
     windows: Windows,
     next_age: Instant,
@@ -105,7 +128,7 @@ pub struct World {
     step_limit: u64,
     turns_at_instant: u64,
     /// Scratch of a turn.
-    sent: Vec<Vec<u8>>,
+    sent: Vec<(usize, Vec<u8>)>,
 }
 
 impl World {
@@ -119,6 +142,8 @@ impl World {
             plugs: Vec::new(),
             links: Vec::new(),
             switches: Vec::new(),
+            routers: Vec::new(),
+            routes_stale: false,
             recorder: Recorder::default(),
             windows: Windows::default(),
             next_age: Instant::ZERO + AGE_INTERVAL,
@@ -154,7 +179,7 @@ impl World {
         let index = self.hosts.len();
         let seed = self.seed_of(0x68_6F73_7400 + index as u64);
         self.hosts.push(Host::new(config, index as u8 + 1, seed, app));
-        self.plugs.push(None);
+        self.plugs.push(Vec::new());
         HostId(index)
     }
 
@@ -162,6 +187,36 @@ impl World {
     pub fn add_switch(&mut self) -> SwitchId {
         self.switches.push(Switch::default());
         SwitchId(self.switches.len() - 1)
+    }
+
+    /// Add a router.
+    ///
+    /// # Panics
+    ///
+    /// Beyond [`ROUTERS_MAX`] routers.
+    pub fn add_router(&mut self, config: RouterConfig) -> RouterId {
+        assert!(self.routers.len() < ROUTERS_MAX, "a world has at most {ROUTERS_MAX} routers");
+        let index = self.routers.len();
+        let seed = self.seed_of(0x726F_7574_0000 + index as u64);
+        self.routers.push(Router::new(config, index as u8 + 1, seed));
+        RouterId(index)
+    }
+
+    /// A link between hosts and routers, with two different directions.
+    ///
+    /// # Panics
+    ///
+    /// If a host has no card left.
+    pub fn lay(&mut self, ends: [Node; 2], forward: LinkConfig, reverse: LinkConfig) -> LinkId {
+        let ends = ends.map(|node| match node {
+            Node::Host(host) => End::Host(host, self.plugs[host.0].len()),
+            Node::Router(router) => self.router_end(router),
+        });
+        self.link(ends, [forward, reverse])
+    }
+
+    fn router_end(&self, router: RouterId) -> End {
+        End::Router(router, self.routers[router.0].ports.len())
     }
 
     /// A link between two hosts, the same in both directions.
@@ -177,7 +232,7 @@ impl World {
         forward: LinkConfig,
         reverse: LinkConfig,
     ) -> LinkId {
-        self.link([End::Host(a), End::Host(b)], [forward, reverse])
+        self.lay([Node::Host(a), Node::Host(b)], forward, reverse)
     }
 
     /// A link between a host and a switch; the first direction is that from the host.
@@ -188,7 +243,8 @@ impl World {
         up: LinkConfig,
         down: LinkConfig,
     ) -> LinkId {
-        let link = self.link([End::Host(host), End::Switch(switch)], [up, down]);
+        let card = self.plugs[host.0].len();
+        let link = self.link([End::Host(host, card), End::Switch(switch)], [up, down]);
         let mac = self.hosts[host.0].mac();
         self.switches[switch.0].stations.push((mac, (link, Way::Reverse)));
         link
@@ -208,13 +264,20 @@ impl World {
         });
         for (end, way) in ends.into_iter().zip(Way::BOTH) {
             match end {
-                End::Host(h) => {
-                    assert!(self.plugs[h.0].is_none(), "a host has one card");
-                    self.plugs[h.0] = Some((id, way));
+                End::Host(h, card) => {
+                    let cards = self.hosts[h.0].macs().len();
+                    assert!(card < cards, "{} has {cards} cards", self.hosts[h.0].name());
+                    self.plugs[h.0].push((id, way));
                 }
                 End::Switch(s) => self.switches[s.0].ports.push((id, way)),
+                End::Router(r, _) => {
+                    let mac = self.routers[r.0].next_mac();
+                    let port = Port { link: id, way, mac, peer: Mac::ZERO, on_link: Vec::new() };
+                    self.routers[r.0].ports.push(port);
+                }
             }
         }
+        self.routes_stale = true;
         self.links.push(Link { ends, directions });
         id
     }
@@ -236,6 +299,35 @@ impl World {
     /// All hosts.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
+    }
+
+    /// What a router has done.
+    pub fn router_counters(&self, router: RouterId) -> &RouterCounters {
+        &self.routers[router.0].counters
+    }
+
+    /// Remember from now on which ways flows take where routers have a choice: [`World::ways_of`].
+    pub fn watch_ways(&mut self) {
+        self.routers.iter_mut().for_each(Router::watch);
+    }
+
+    /// The links that a flow took last where a router had a choice, in the order of the routers.
+    pub fn ways_of(&self, flow: &FiveTuple) -> Vec<LinkId> {
+        self.routers.iter().filter_map(|r| r.way_of(flow)).collect()
+    }
+
+    /// What waits in one direction of a link.
+    pub fn backlog(&mut self, link: LinkId, way: Way) -> Backlog {
+        let now = self.now;
+        self.links[link.0].directions[way.index()].backlog(now)
+    }
+
+    /// Begin anew with the most that a queue held, in both directions of a link.
+    pub fn forget_queue_max(&mut self, link: LinkId) {
+        let now = self.now;
+        for direction in &mut self.links[link.0].directions {
+            direction.forget_queue_max(now);
+        }
     }
 
     /// One direction of a link as it is now.
@@ -329,7 +421,8 @@ impl World {
 
     fn end_name(&self, end: End) -> String {
         match end {
-            End::Host(h) => self.hosts[h.0].name().to_owned(),
+            End::Host(h, _) => self.hosts[h.0].name().to_owned(),
+            End::Router(r, _) => self.routers[r.0].config.name.clone(),
             End::Switch(s) => format!("switch{}", s.0),
         }
     }
@@ -355,6 +448,9 @@ impl World {
                 host.buffers_missing(),
                 drops.join(", ")
             ));
+        }
+        for router in &self.routers {
+            lines.push(format!("router {}: {:?}", router.config.name, router.counters));
         }
         for link in &self.links {
             for (way, d) in link.directions.iter().enumerate() {
@@ -548,18 +644,21 @@ impl World {
         if let Some(deadline) = turn.next_deadline {
             self.schedule(id, deadline);
         }
-        for bytes in sent.drain(..) {
+        for (card, bytes) in sent.drain(..) {
             self.windows.on_sent(&bytes)?;
-            if let Some((link, way)) = self.plugs[id.0] {
-                self.offer(link, way, bytes);
+            if let Some(&(link, way)) = self.plugs[id.0].get(card) {
+                self.offer(link, way, bytes, true);
             }
         }
         self.sent = sent;
         Ok(())
     }
 
-    /// Put a frame on a link.
-    fn offer(&mut self, link: LinkId, way: Way, bytes: Vec<u8>) {
+    /// Put a frame on a link; `first`: it has been on none before.
+    fn offer(&mut self, link: LinkId, way: Way, bytes: Vec<u8>, first: bool) {
+        if first {
+            self.recorder.keep(self.now, &bytes);
+        }
         let direction = &mut self.links[link.0].directions[way.index()];
         let fate = direction.offer(self.now, &bytes);
         let epoch = direction.epoch();
@@ -599,11 +698,12 @@ impl World {
             return;
         }
         match ends[1 - way.index()] {
-            End::Host(host) => {
+            End::Host(host, card) => {
                 self.windows.on_arrived(&bytes);
-                self.hosts[host.0].receive(bytes);
+                self.hosts[host.0].receive(card, bytes);
             }
             End::Switch(switch) => self.forward(switch, link, bytes),
+            End::Router(router, port) => self.route(router, port, bytes),
         }
     }
 
@@ -617,7 +717,93 @@ impl World {
             _ => s.ports.clone(),
         };
         for (link, way) in ports.into_iter().filter(|(link, _)| *link != from) {
-            self.offer(link, way, bytes.clone());
+            self.offer(link, way, bytes.clone(), false);
         }
+    }
+
+    /// What a router does with a frame that came in by `port`.
+    fn route(&mut self, router: RouterId, port: usize, bytes: Vec<u8>) {
+        if self.routes_stale {
+            self.compute_routes();
+        }
+        let links = &self.links;
+        let mtu_of = |port: &Port| {
+            let config = links[port.link.0].directions[port.way.index()].config();
+            config.up.then_some(config.mtu)
+        };
+        let verdict = self.routers[router.0].on_frame(self.now, port, bytes, mtu_of);
+        if let Verdict::Send { port, frame, made_here } = verdict
+            && let Some((link, way)) =
+                self.routers[router.0].ports.get(port).map(|p| (p.link, p.way))
+        {
+            self.offer(link, way, frame, made_here);
+        }
+    }
+
+    /// Shortest ways from every router to every address, counted in links.
+    fn compute_routes(&mut self) {
+        self.routes_stale = false;
+        // Who is at the other end of each card of a router.
+        for r in 0..self.routers.len() {
+            for p in 0..self.routers[r].ports.len() {
+                let (link, way) = (self.routers[r].ports[p].link, self.routers[r].ports[p].way);
+                let (peer, on_link) = match self.links[link.0].ends[1 - way.index()] {
+                    End::Host(h, card) => {
+                        let host = &self.hosts[h.0];
+                        (Mac(host.macs()[card]), host.card_addresses(card))
+                    }
+                    End::Router(other, port) => (self.routers[other.0].ports[port].mac, Vec::new()),
+                    End::Switch(_) => (Mac::ZERO, Vec::new()),
+                };
+                let port = &mut self.routers[r].ports[p];
+                (port.peer, port.on_link) = (peer, on_link);
+            }
+            self.routers[r].routes.clear();
+        }
+        for first in 0..self.routers.len() {
+            for port in 0..self.routers[first].ports.len() {
+                let addresses = self.routers[first].ports[port].on_link.clone();
+                if addresses.is_empty() {
+                    continue;
+                }
+                let far = self.distances(first);
+                for r in 0..self.routers.len() {
+                    let Some(here) = far[r] else { continue };
+                    let ports: Vec<usize> = if r == first {
+                        vec![port]
+                    } else {
+                        let nearer = |port: &Port| {
+                            matches!(self.links[port.link.0].ends[1 - port.way.index()],
+                                End::Router(next, _) if far[next.0].is_some_and(|d| d < here))
+                        };
+                        let ports = self.routers[r].ports.iter().enumerate();
+                        ports.filter(|(_, p)| nearer(p)).map(|(i, _)| i).collect()
+                    };
+                    for addr in &addresses {
+                        self.routers[r].routes.insert(*addr, ports.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Links between routers from each of them to one of them.
+    fn distances(&self, to: usize) -> Vec<Option<u32>> {
+        let mut far = vec![None; self.routers.len()];
+        far[to] = Some(0);
+        let mut reached = vec![to];
+        let mut next = 0;
+        while let Some(&r) = reached.get(next) {
+            next += 1;
+            for port in &self.routers[r].ports {
+                if let End::Router(other, _) = self.links[port.link.0].ends[1 - port.way.index()]
+                    && far[other.0].is_none()
+                {
+                    far[other.0] = far[r].map(|d: u32| d + 1);
+                    reached.push(other.0);
+                }
+            }
+        }
+        far
     }
 }

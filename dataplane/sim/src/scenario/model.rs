@@ -1,5 +1,6 @@
 //! What a scenario file says, checked: every name refers to something, every number is in its range.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
 use config::{Knobs, Profile};
@@ -10,6 +11,7 @@ use super::expect::Expect;
 use super::link_keys::LinkChange;
 use super::value::Fault;
 use crate::link::LinkConfig;
+use crate::router::{Ecmp, RouterConfig};
 use workloads::traffic;
 
 /// A run lasts no longer than this, in virtual time.
@@ -20,6 +22,8 @@ pub const SEEDS_MAX: usize = 10_000;
 pub const HOSTS_MAX: usize = 200;
 /// Routers of one scenario.
 pub const ROUTERS_MAX: usize = 64;
+/// Links of one host.
+pub const CARDS_MAX: usize = base::PORTS_MAX;
 /// Links of one scenario.
 pub const LINKS_MAX: usize = 512;
 /// Applications of one scenario.
@@ -51,7 +55,7 @@ pub struct Scenario {
     /// In the order of the file.
     pub hosts: Vec<HostSpec>,
     /// In the order of the file.
-    pub routers: Vec<RouterSpec>,
+    pub routers: Vec<RouterConfig>,
     /// In the order of the file.
     pub links: Vec<LinkSpec>,
     /// In the order of the file.
@@ -86,52 +90,33 @@ pub struct HostSpec {
     pub profile: Profile,
     /// Its knobs when the run begins, per variant (or one entry without variants).
     pub knobs: Vec<Knobs>,
+    /// One per link, in the order of the links.
+    pub cards: Vec<Card>,
 }
 
-/// What a router does with equal costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ecmp {
-    /// A hash over addresses, protocol and ports.
-    #[default]
-    FiveTuple,
-    /// The same and the flow label of IPv6.
-    FlowLabel,
-    /// A hash over the outer header of a tunnel.
-    OuterPort,
-    /// As the first; a flow that pauses for `flowlet_gap` draws again.
-    Flowlet,
-    /// Packet by packet, at random.
-    Spray,
-}
-
-impl Ecmp {
-    /// All, by their names in files.
-    pub const NAMES: [(&'static str, Self); 5] = [
-        ("five-tuple", Self::FiveTuple),
-        ("flowlabel", Self::FlowLabel),
-        ("outer-port", Self::OuterPort),
-        ("flowlet", Self::Flowlet),
-        ("spray", Self::Spray),
-    ];
-
-    /// As in files.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, e)| *e == self).map_or("", |(name, _)| name)
-    }
-}
-
-/// A router.
+/// A card of a host.
 #[derive(Clone, Debug)]
-pub struct RouterSpec {
-    /// Its name.
-    pub name: String,
-    /// How it shares equal costs.
-    pub ecmp: Ecmp,
-    /// The pause after which a flowlet ends.
-    pub flowlet_gap: Duration,
-    /// It sends "too big" and "unreachable".
-    pub icmp: bool,
+pub struct Card {
+    /// Index in [`Scenario::links`].
+    pub link: usize,
+    /// At least one.
+    pub addresses: Vec<LocalAddress>,
+    /// Largest IP packet that it sends.
+    pub mtu: u16,
+    /// Next hop for all that is not on the link.
+    pub gateway4: Option<Ipv4Addr>,
+    /// The same over IPv6.
+    pub gateway6: Option<Ipv6Addr>,
 }
+
+/// All ways to share equal costs, by their names in files.
+pub const ECMP_NAMES: [(&str, Ecmp); 5] = [
+    ("five-tuple", Ecmp::FiveTuple),
+    ("flowlabel", Ecmp::FlowLabel),
+    ("outer-port", Ecmp::OuterPort),
+    ("flowlet", Ecmp::Flowlet),
+    ("spray", Ecmp::Spray),
+];
 
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,8 +149,8 @@ pub struct AppSpec {
     pub from: usize,
     /// The host that they go to.
     pub to: usize,
-    /// Over IPv6.
-    pub ipv6: bool,
+    /// The address that they go to.
+    pub target: IpAddr,
     /// What the flows do.
     pub traffic: traffic::Spec,
 }

@@ -1,6 +1,7 @@
 //! From text to a [`Scenario`].
 
 mod apps;
+mod cards;
 mod hosts;
 mod links;
 mod timeline;
@@ -27,6 +28,8 @@ struct Reader {
     unsupported: Vec<Problem>,
     /// Hosts and routers by name.
     places: BTreeMap<String, Place>,
+    /// Where each host stands.
+    host_at: Vec<usize>,
 }
 
 impl Scenario {
@@ -112,6 +115,7 @@ fn read(file: &str, text: &str) -> Read<Scenario> {
         },
         unsupported: Vec::new(),
         places: BTreeMap::new(),
+        host_at: Vec::new(),
     };
     reader.top(&mut fields)?;
     let (hosts, routers) = (fields.take("host"), fields.take("router"));
@@ -123,6 +127,7 @@ fn read(file: &str, text: &str) -> Read<Scenario> {
     reader.hosts(hosts, &variants)?;
     reader.routers(routers)?;
     reader.links(links)?;
+    reader.cards()?;
     reader.apps(apps)?;
     reader.timeline(at)?;
     reader.expects(expects, text)?;

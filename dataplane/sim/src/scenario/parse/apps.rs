@@ -61,29 +61,26 @@ impl Reader {
                 None => false,
             };
             let traffic = self.traffic(&mut fields)?;
+            let fields_key = fields.key("ip");
             fields.finish()?;
             flows += traffic.flows;
             if flows > FLOWS_MAX {
                 let what = format!("all applications together have more than {FLOWS_MAX} flows");
                 return Err(Problem::new(node.at, format!("app[{index}].flows"), what));
             }
-            for (host, node) in [(from, from_node), (to, to_node)] {
-                self.has_family(host, ipv6, node)?;
-            }
             self.is_reachable(from, to, to_node)?;
-            self.scenario.apps.push(AppSpec { name, from, to, ipv6, traffic });
+            let family = if ipv6 { 6 } else { 4 };
+            for (host, other, node) in [(from, to, from_node), (to, from, to_node)] {
+                if self.target(other, host, ipv6).is_none() {
+                    let host = self.scenario.hosts.get(host).map_or("", |h| &h.name);
+                    let what = format!("{host} has no IPv{family} address");
+                    return Err(Problem::new(node.at, fields_key, what));
+                }
+            }
+            let Some(target) = self.target(from, to, ipv6) else { continue };
+            self.scenario.apps.push(AppSpec { name, from, to, target, traffic });
         }
         Ok(())
-    }
-
-    /// A host whose addresses are written needs one of the family that is used.
-    fn has_family(&self, host: usize, ipv6: bool, node: &Node<'_>) -> Read<()> {
-        let Some(host) = self.scenario.hosts.get(host) else { return Ok(()) };
-        if host.addresses.is_empty() || host.addresses.iter().any(|a| a.addr.is_ipv6() == ipv6) {
-            return Ok(());
-        }
-        let family = if ipv6 { 6 } else { 4 };
-        Err(Problem::new(node.at, "app", format!("{} has no IPv{family} address", host.name)))
     }
 
     fn traffic(&mut self, fields: &mut Fields<'_, '_>) -> Read<Spec> {

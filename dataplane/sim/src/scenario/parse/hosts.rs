@@ -7,8 +7,9 @@ use config::{KnobError, Knobs, Profile, Source};
 use stack::LocalAddress;
 
 use super::{RawVariant, Reader, named, named_path};
+use crate::router::{Ecmp, RouterConfig};
 use crate::scenario::model::{
-    Ecmp, HOSTS_MAX, HostSpec, LATER_CONGESTION, Place, ROUTERS_MAX, RouterSpec, Setting,
+    ECMP_NAMES, HOSTS_MAX, HostSpec, LATER_CONGESTION, Place, ROUTERS_MAX, Setting,
 };
 use crate::scenario::units;
 use crate::scenario::value::{Entry, Fields, Node, Problem, Read, Value, unknown};
@@ -123,7 +124,9 @@ impl Reader {
         }
         let index = self.scenario.hosts.len();
         self.places.insert(name.clone(), Place::Host(index));
-        self.scenario.hosts.push(HostSpec { name, addresses, profile, knobs: all });
+        self.host_at.push(entry.at);
+        let cards = Vec::new();
+        self.scenario.hosts.push(HostSpec { name, addresses, profile, knobs: all, cards });
         Ok(())
     }
 
@@ -215,7 +218,7 @@ impl Reader {
             }
             let mut fields = Fields::of(path, &entry.node)?;
             let ecmp = match fields.take("ecmp") {
-                Some(node) => node.as_choice(&fields.key("ecmp"), &Ecmp::NAMES)?,
+                Some(node) => node.as_choice(&fields.key("ecmp"), &ECMP_NAMES)?,
                 None => Ecmp::default(),
             };
             let flowlet_gap = match fields.take("flowlet_gap") {
@@ -236,7 +239,7 @@ impl Reader {
             fields.finish()?;
             let name = entry.name.clone().into_owned();
             self.places.insert(name.clone(), Place::Router(self.scenario.routers.len()));
-            self.scenario.routers.push(RouterSpec { name, ecmp, flowlet_gap, icmp });
+            self.scenario.routers.push(RouterConfig { name, ecmp, flowlet_gap, icmp });
         }
         Ok(())
     }

@@ -6,9 +6,10 @@ use workloads::traffic::{Kind, Reader as SinkReader};
 
 use super::*;
 use crate::link::{LinkConfig, Loss, Policer, Reorder, Room, Share};
+use crate::router::Ecmp;
 use crate::scenario::FaultKind;
 use crate::scenario::expect::{DropBy, LinkReason, Of, Op, Operand, Over, Target, What};
-use crate::scenario::model::{Action, Ecmp};
+use crate::scenario::model::Action;
 
 /// Everything that the contract names and that exists here.
 const WHOLE: &str = r#"
@@ -193,7 +194,8 @@ fn every_key_of_the_contract_arrives() {
     assert_eq!(f.reader, pause);
     assert_eq!((f.options.sndbuf, f.options.rcvbuf), (Some(1 << 20), Some(1 << 20)));
     assert_eq!(s.apps[1].name, "app1");
-    assert!(s.apps[1].ipv6 && (s.apps[1].from, s.apps[1].to) == (1, 0));
+    assert_eq!((s.apps[1].from, s.apps[1].to), (1, 0));
+    assert_eq!(s.apps[1].target, s.hosts[0].addresses[1].addr);
     let rr = Kind::Rr { request: 64, response: 64, count: Some(1000) };
     assert_eq!(s.apps[1].traffic.kind, rr);
     assert!(matches!(s.apps[2].traffic.kind, Kind::Writes { size: 1024, .. }));
@@ -384,6 +386,14 @@ fn what_is_wrong_is_said_with_its_line() {
             "[host.c]\nprofil = \"linux\"",
             "x.toml:11:1: host.c: unknown key \"profil\": did you mean profile?",
         ),
+        (
+            "[host.c]\naddresses = [\"10.9.0.1/24\", \"10.9.0.2/24\"]\n[[link]]\nbetween = [\"a\", \"c\"]\n[[link]]\nbetween = [\"b\", \"c\"]",
+            "x.toml:10:7: host.c: 10.9.0.1/24 and 10.9.0.2/24 are of one network",
+        ),
+        (
+            "[[link]]\nbetween = [\"a\", \"c\"]\nmtu = 1000\n[host.c]\naddresses = [\"fd00::1/64\"]",
+            "host.c: has an IPv6 address on a-c, whose mtu is below 1280",
+        ),
         ("[host.\"x y\"]", "\"x y\" is no name"),
         ("[hosts.c]", "unknown key \"hosts\": did you mean host?"),
     ] {
@@ -415,6 +425,61 @@ fn hosts_that_no_link_joins_are_seen() {
     let text = "[host.a]\naddresses = [\"10.0.0.1/24\"]\n[host.b]\n[[link]]\n\
                 between = [\"a\", \"b\"]\n[[app]]\nkind = \"idle\"\nfrom = \"a\"\nto = \"b\"\nip = 6";
     assert!(parse(text).expect_err("no address").contains("a has no IPv6 address"));
+}
+
+#[test]
+fn cards_get_addresses_that_reach_each_other() {
+    let cards = |text: &str| -> Vec<Vec<String>> {
+        let s = parse(text).expect(text);
+        let of = |h: &crate::scenario::model::HostSpec| {
+            h.cards
+                .iter()
+                .map(|c| {
+                    let list = c.addresses.iter().map(|a| format!("{}/{}", a.addr, a.prefix));
+                    let (g4, g6) =
+                        (c.gateway4.map(|g| g.to_string()), c.gateway6.map(|g| g.to_string()));
+                    let all: Vec<String> = list.chain(g4).chain(g6).collect();
+                    all.join(" ")
+                })
+                .collect()
+        };
+        s.hosts.iter().map(of).collect()
+    };
+    let link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
+    let routed =
+        "[[link]]\nbetween = [\"a\", \"r\"]\n[[link]]\nbetween = [\"r\", \"b\"]\n[router.r]\n";
+    assert_eq!(
+        cards(&format!("[host.a]\n[host.b]\n{link}{link}")),
+        [
+            ["10.1.0.1/24 fd00:1::1/64", "10.1.1.1/24 fd00:1:1::1/64"],
+            ["10.1.0.2/24 fd00:1::2/64", "10.1.1.2/24 fd00:1:1::2/64"]
+        ]
+    );
+    assert_eq!(
+        cards(&format!("[host.a]\n[host.b]\n{routed}")),
+        [
+            ["10.1.0.1/24 fd00:1::1/64 169.254.0.1 fe80::1"],
+            ["10.2.0.1/24 fd00:2::1/64 169.254.0.1 fe80::1"]
+        ]
+    );
+    let (a, b) = ("addresses = [\"10.0.1.1/24\"]", "addresses = [\"10.0.2.1/24\"]");
+    assert_eq!(
+        cards(&format!("[host.a]\n{a}\n[host.b]\n{b}\n{link}")),
+        [["10.0.1.1/24 10.0.2.1"], ["10.0.2.1/24 10.0.1.1"]]
+    );
+    assert_eq!(
+        cards(&format!("[host.a]\n{a}\n[host.b]\n{link}")),
+        [["10.0.1.1/24"], ["10.0.1.2/24"]]
+    );
+    // The address that shares a prefix goes to that link, whatever the order.
+    let two = "addresses = [\"10.0.2.9/24\", \"10.0.1.9/24\"]";
+    assert_eq!(
+        cards(&format!(
+            "[host.c]\n{two}\n[host.a]\n{a}\n[host.b]\n{b}\n[[link]]\nbetween = [\"a\", \"c\"]\n\
+             [[link]]\nbetween = [\"c\", \"b\"]\n"
+        )),
+        [vec!["10.0.1.9/24", "10.0.2.9/24"], vec!["10.0.1.1/24"], vec!["10.0.2.1/24"]]
+    );
 }
 
 #[test]
