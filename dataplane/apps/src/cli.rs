@@ -12,6 +12,7 @@ use crate::control::workers::WorkersArgs;
 use crate::doctor::DoctorArgs;
 use crate::drill::DrillArgs;
 use crate::port_args::PortArgs;
+use crate::sim::SimArgs;
 
 /// Exit statuses, for `--help` of the whole program.
 const EXIT_HELP: &str = "\
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Iperf(Box<IperfArgs>),
     /// Latency of requests and responses, and short connections per second
     Rr(Box<RrArgs>),
+    Sim(Box<SimArgs>),
     Drill(Box<DrillArgs>),
     Sysctl(SysctlArgs),
     Ss(SsArgs),

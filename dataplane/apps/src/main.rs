@@ -19,6 +19,7 @@ mod ring;
 mod rr;
 mod rr_raw;
 mod run;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Iperf(args) => iperf::run(*args),
         Command::Rr(args) => rr::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::Drill(args) => drill::run(&args),
         Command::Sysctl(args) => control::sysctl::run(&args),
         Command::Ss(args) => control::ss::run(&args),

@@ -259,8 +259,10 @@ pub struct LinkCounters {
     pub reordered: u64,
     /// Arriving twice.
     pub duplicated: u64,
-    /// Bits flipped.
+    /// Bits flipped, or the frame lost for that.
     pub corrupted: u64,
+    /// Corrupted frames that were lost because nothing but a card would notice.
+    pub unnoticed: u64,
     /// Most that the queue held, bytes and frames each by itself.
     pub queue_max: Backlog,
     /// Nanoseconds of transmission of all frames that were queued: by the time that passed, the
@@ -427,7 +429,10 @@ impl Direction {
             Err(LinkDrop::Policer) => c.policed += 1,
             Err(LinkDrop::Queue) => c.queue += 1,
             Err(LinkDrop::Loss) => c.lost += 1,
-            Err(LinkDrop::Corrupt) => c.corrupted += 1,
+            Err(LinkDrop::Corrupt) => {
+                c.corrupted += 1;
+                c.unnoticed += 1;
+            }
         }
         fate
     }

@@ -812,7 +812,7 @@ fn drop_reason((at, name): (usize, &str), key: &str) -> Read<DropBy> {
 }
 
 /// The full names of all counters.
-pub(super) fn counter_names() -> Vec<&'static str> {
+pub fn counter_names() -> Vec<&'static str> {
     let tcp = TcpCounters::default();
     let stack = StackCounters::default();
     tcp.iter().chain(stack.iter()).map(|(name, _)| name).collect()

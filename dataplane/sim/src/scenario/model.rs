@@ -214,6 +214,15 @@ impl Scenario {
         variant.and_then(|v| self.variants.get(v)).map(|v| v.name.as_str())
     }
 
+    /// The times that expectations name, ascending, none twice.
+    pub fn moments(&self) -> Vec<Duration> {
+        let measures = self.expects.iter().flat_map(Expect::measures);
+        let mut times: Vec<Duration> = measures.filter_map(|m| m.at).collect();
+        times.sort_unstable();
+        times.dedup();
+        times
+    }
+
     /// Flows of all applications, with the index of the application and of the flow in it.
     pub fn flows(&self) -> impl Iterator<Item = (usize, u32)> {
         self.apps

@@ -31,7 +31,7 @@ pub struct Fault {
     /// As the file was named; empty for a path on a command line.
     pub file: String,
     /// Line and column in characters, both from 1.
-    pub line: Option<(usize, usize)>,
+    pub line: Option<(u32, u32)>,
     /// The key with its table.
     pub key: String,
     /// What is wrong, on one line.
@@ -90,7 +90,10 @@ impl Problem {
 
     pub(super) fn in_file(self, file: &str, text: &str) -> Fault {
         let Self { kind, at, key, what, help } = self;
-        Fault { kind, file: file.to_owned(), line: Some(position(text, at)), key, what, help }
+        // A file is bounded, so its lines are, too.
+        let (line, column) = position(text, at);
+        let line = Some((line as u32, column as u32));
+        Fault { kind, file: file.to_owned(), line, key, what, help }
     }
 }
 
