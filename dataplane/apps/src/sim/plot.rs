@@ -11,10 +11,19 @@ use crate::fault::{FAILED, Fault};
 /// Pixels of a chart.
 const WIDTH: u32 = 760;
 const HEIGHT: u32 = 210;
+/// Pixels for names to the right of a chart, and between two of them.
+const LEGEND: i32 = 150;
+const LEGEND_STEP: i32 = 14;
+/// Goodput is drawn as the mean over this part of the samples, or it would be a comb.
+const SMOOTH_PARTS: usize = 150;
+/// A queue that never held this part of the fullest is not drawn.
+const QUEUE_PART: f64 = 0.02;
 /// Pixels of the title.
 const TITLE: u32 = 34;
 /// Flows and links that are drawn; more would be a blur.
 const LINES_MAX: usize = 12;
+/// Characters of a name.
+const NAME_MAX: usize = 18;
 /// Variants that are drawn.
 const COLUMNS_MAX: usize = 4;
 
@@ -90,24 +99,24 @@ fn draw(root: &Area<'_>, report: &Report, runs: &[&Run], columns: &[Vec<Chart>])
         head.draw_text(&title, &("sans-serif", 18).into_text_style(head), (12, 8))?;
         let end = run.series.time.last().copied().unwrap_or(1.0).max(1e-6);
         let areas = body.split_evenly((charts.len().max(1), 1));
-        for (area, chart) in areas.iter().zip(charts) {
-            draw_chart(area, chart, end)?;
+        for (i, (area, chart)) in areas.iter().zip(charts).enumerate() {
+            draw_chart(area, chart, end, i + 1 == charts.len())?;
         }
     }
     root.present()
 }
 
-fn draw_chart(area: &Area<'_>, chart: &Chart, end: f64) -> Drawn {
+fn draw_chart(area: &Area<'_>, chart: &Chart, end: f64, last: bool) -> Drawn {
     let most = chart.lines.iter().flat_map(|l| &l.points).map(|(_, y)| *y).fold(0.0, f64::max);
     let (low, high) = match chart.names.len() {
         0 => (0.0, if most > 0.0 { most * 1.08 } else { 1.0 }),
         n => (-0.5, n as f64 - 0.5),
     };
     let mut built = ChartBuilder::on(area)
-        .caption(chart.title, ("sans-serif", 14))
-        .margin_right(16)
+        .caption(format!("{} ({})", chart.title, chart.unit), ("sans-serif", 14))
+        .margin_right(LEGEND)
         .margin_left(4)
-        .x_label_area_size(28)
+        .x_label_area_size(if last { 34 } else { 22 })
         .y_label_area_size(84)
         .build_cartesian_2d(0.0..end, low..high)?;
     let names = &chart.names;
@@ -125,8 +134,7 @@ fn draw_chart(area: &Area<'_>, chart: &Chart, end: f64) -> Drawn {
         .bold_line_style(RGBColor(225, 225, 225))
         .label_style(("sans-serif", 12))
         .axis_desc_style(("sans-serif", 12))
-        .x_desc("s")
-        .y_desc(chart.unit)
+        .x_desc(if last { "seconds" } else { "" })
         .x_labels(10)
         .y_labels(if names.is_empty() { 5 } else { names.len().min(8) })
         .x_label_formatter(&|x| tidy(*x))
@@ -135,19 +143,11 @@ fn draw_chart(area: &Area<'_>, chart: &Chart, end: f64) -> Drawn {
     for (i, line) in chart.lines.iter().enumerate() {
         let colour = COLOURS[i % COLOURS.len()];
         let style = colour.stroke_width(if i < COLOURS.len() { 2 } else { 1 });
-        built
-            .draw_series(LineSeries::new(line.points.iter().copied(), style))?
-            .label(line.name.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
-    }
-    if chart.lines.len() > 1 {
-        built
-            .configure_series_labels()
-            .label_font(("sans-serif", 11))
-            .background_style(WHITE.mix(0.8))
-            .border_style(RGBColor(200, 200, 200))
-            .position(SeriesLabelPosition::UpperRight)
-            .draw()?;
+        built.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
+        let (x, y) = (WIDTH as i32 - LEGEND + 12, 40 + i as i32 * LEGEND_STEP);
+        area.draw(&PathElement::new([(x, y), (x + 16, y)], style))?;
+        let name: String = line.name.chars().take(NAME_MAX).collect();
+        area.draw_text(&name, &("sans-serif", 11).into_text_style(area), (x + 21, y - 5))?;
     }
     Ok(())
 }
@@ -193,7 +193,7 @@ fn charts(report: &Report, run: &Run) -> Vec<Chart> {
         names: Vec::new(),
     };
     let mut charts = vec![
-        per_flow("goodput", "Mbit/s", &|f| f.goodput.iter().map(|v| v / 1e6).collect()),
+        per_flow("goodput", "Mbit/s", &|f| smooth(&f.goodput, time)),
         per_flow("congestion window", "KiB", &|f| {
             f.cwnd.iter().map(|v| *v as f64 / 1024.0).collect()
         }),
@@ -212,14 +212,32 @@ fn charts(report: &Report, run: &Run) -> Vec<Chart> {
             points: time.iter().copied().zip(queue.iter().map(|v| *v as f64 / 1024.0)).collect(),
         })
     });
-    // A queue that never held anything is no news.
-    let queues: Vec<Line> =
-        queues.filter(|l| l.points.iter().any(|(_, y)| *y > 0.0)).take(LINES_MAX).collect();
+    let top = |l: &Line| l.points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
+    let queues: Vec<Line> = queues.collect();
+    let fullest = queues.iter().map(top).fold(0.0, f64::max);
+    let told = |l: &Line| top(l) > 0.0 && top(l) >= fullest * QUEUE_PART;
+    let queues: Vec<Line> = queues.into_iter().filter(told).take(LINES_MAX).collect();
     if !queues.is_empty() {
         charts.push(Chart { title: "queue", unit: "KiB", lines: queues, names: Vec::new() });
     }
     charts.extend(paths(report, &flows, time));
     charts
+}
+
+/// Goodput in Mbit/s, each value the mean over the last few samples, weighed by their times.
+fn smooth(goodput: &[f64], time: &[f64]) -> Vec<f64> {
+    let span = (goodput.len() / SMOOTH_PARTS).max(1);
+    let begins = |i: usize| if i == 0 { 0.0 } else { time.get(i - 1).copied().unwrap_or(0.0) };
+    let mean = |i: usize| {
+        let (mut bits, mut seconds) = (0.0, 0.0);
+        for k in (i + 1).saturating_sub(span)..=i {
+            let (Some(rate), Some(end)) = (goodput.get(k), time.get(k)) else { continue };
+            bits += rate * (end - begins(k));
+            seconds += end - begins(k);
+        }
+        if seconds > 0.0 { bits / seconds / 1e6 } else { 0.0 }
+    };
+    (0..goodput.len()).map(mean).collect()
 }
 
 /// Which of several equal paths each flow took; `None` if there was never a choice.
