@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod host;
+mod sim;
 
 use std::process::{Command, Output};
 
@@ -37,6 +38,8 @@ fn help_and_version_are_no_errors() {
         &["run", "--help"],
         &["doctor", "--help"],
         &["workers", "--help"],
+        &["sim", "--help"],
+        &["sim", "run", "--help"],
     ] {
         let out = millrace(args);
         assert_eq!(out.status.code(), Some(0), "{args:?}");

@@ -21,6 +21,7 @@ mod frames;
 mod headers;
 mod input;
 mod iperf;
+mod scenario;
 mod settings;
 mod stack;
 
@@ -176,6 +177,13 @@ pub const TARGETS: &[Target] = &[
         run: drill::run,
         seeds: drill::seeds,
         mutations: 5_000,
+    },
+    Target {
+        name: "scenario",
+        about: "scenario files and paths: errors have a place, what is accepted can be run",
+        run: scenario::run,
+        seeds: scenario::seeds,
+        mutations: 3_000,
     },
 ];
 

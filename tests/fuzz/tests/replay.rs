@@ -69,7 +69,7 @@ macro_rules! replays {
 
 replays! {
     ethernet arp ipv4 ipv6 icmpv4 icmpv6 ndp tcp udp pretty reassembly stack iperf_server
-    iperf_client control config_file config_flags knobs drill
+    iperf_client control config_file config_flags knobs drill scenario
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn one(out: &mut String, report: &Report) {
             let _ = writeln!(out, "  variant {name}");
         }
         table(out, scenario, &of);
+        failed(out, scenario, &of);
     }
     for broken in broken {
         let failure = &broken.failure;
@@ -64,6 +65,21 @@ fn one(out: &mut String, report: &Report) {
     }
     for verdict in verdicts {
         let _ = writeln!(out, "  {}", expectation(report, verdict));
+    }
+}
+
+/// Flows that broke are easily missed in a table of means.
+fn failed(out: &mut String, scenario: &Scenario, runs: &[&Run]) {
+    for (index, app) in scenario.apps.iter().enumerate() {
+        let of = |run: &Run| {
+            let flows = scenario.flows().zip(&run.last.flows);
+            flows.filter(|((app, _), flow)| *app == index && flow.failed).count()
+        };
+        let count: usize = runs.iter().map(|run| of(run)).sum();
+        if count > 0 {
+            let all = app.traffic.flows as usize * runs.len();
+            let _ = writeln!(out, "    {count} of {all} flows of {} failed or broke", app.name);
+        }
     }
 }
 
