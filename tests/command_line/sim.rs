@@ -99,7 +99,7 @@ fn a_bad_file_exits_two_and_nothing_is_run() {
 fn what_does_not_exist_exits_three_with_its_line() {
     let out = sim(&[&scenario("unsupported")]);
     assert_eq!(out.status.code(), Some(3), "{}", said(&out));
-    for line in ["later.toml:5:", "later.toml:6:", "later.toml:16:6: app[0].cc: bbr"] {
+    for line in ["later.toml:5:", "later.toml:6:", "later.toml:17:6: app[0].cc: bbr"] {
         assert!(said(&out).contains(line), "{line}\n{}", said(&out));
     }
     // One that fails counts more.

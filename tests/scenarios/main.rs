@@ -119,7 +119,7 @@ fn what_does_not_exist_is_refused_by_name_and_line() {
     for scenario in scenarios(&folder().join("unsupported")) {
         let lines: Vec<u32> =
             scenario.unsupported.iter().filter_map(|f| f.line).map(|(line, _)| line).collect();
-        assert_eq!(lines, [5, 6, 7, 8, 16, 19, 26], "{:#?}", scenario.unsupported);
+        assert_eq!(lines, [5, 6, 7, 8, 17, 20, 27], "{:#?}", scenario.unsupported);
     }
 }
 

@@ -2,13 +2,15 @@
 
 use core::time::Duration;
 
+use base::Rate;
 use tcp::ConnOptions;
 use workloads::traffic::{Kind, Reader as SinkReader, Spec};
 
 use super::hosts::family;
 use super::{Reader, list};
+use crate::link::LinkConfig;
 use crate::scenario::model::{
-    APPS_MAX, AppSpec, DURATION_MAX, FLOWS_MAX, LATER_CONGESTION, congestion,
+    APPS_MAX, AppSpec, DURATION_MAX, FLOWS_MAX, LATER_CONGESTION, LinkSpec, Place, congestion,
 };
 use crate::scenario::units;
 use crate::scenario::value::{Fields, Node, Problem, Read, Value, unknown};
@@ -185,9 +187,24 @@ impl Reader {
         Ok(options)
     }
 
-    /// Whether links lead from one host to the other.
+    /// Whether links lead from one host to the other, and none of the ways takes no time at all.
     fn is_reachable(&self, from: usize, to: usize, node: &Node<'_>) -> Read<()> {
-        use crate::scenario::model::Place;
+        if !self.leads(from, to, |_| true) {
+            let what = "no links lead from one host to the other";
+            return Err(Problem::new(node.at, "app", what));
+        }
+        let at_once =
+            |c: &LinkConfig| c.rate == Rate::UNLIMITED && c.delay.is_zero() && c.jitter.is_zero();
+        if self.leads(from, to, |link| at_once(&link.forward) && at_once(&link.reverse)) {
+            let what =
+                "nothing on the way takes time, so whatever fits would be sent at once for ever";
+            return Err(Problem::new(node.at, "app", what).help("give a link a delay or a rate"));
+        }
+        Ok(())
+    }
+
+    /// Whether such links lead from one host to the other.
+    fn leads(&self, from: usize, to: usize, such: impl Fn(&LinkSpec) -> bool) -> bool {
         let (from, to) = (Place::Host(from), Place::Host(to));
         let mut seen = vec![from];
         let mut next = 0;
@@ -197,7 +214,7 @@ impl Reader {
             if matches!(place, Place::Host(_)) && place != from {
                 continue;
             }
-            for link in &self.scenario.links {
+            for link in self.scenario.links.iter().filter(|link| such(link)) {
                 let [a, b] = link.between;
                 for (near, far) in [(a, b), (b, a)] {
                     if near == place && !seen.contains(&far) {
@@ -206,10 +223,7 @@ impl Reader {
                 }
             }
         }
-        if seen.contains(&to) {
-            return Ok(());
-        }
-        Err(Problem::new(node.at, "app", "no links lead from one host to the other"))
+        seen.contains(&to)
     }
 }
 
@@ -236,7 +250,7 @@ fn reader(fields: &mut Fields<'_, '_>) -> Read<SinkReader> {
     let reader = match (rate, pause) {
         (Some(node), (None, None)) => {
             let rate = node.unit(&inner.key("rate"), "a rate such as \"10Mbit\"", units::rate)?;
-            if rate == base::Rate::UNLIMITED { SinkReader::Eager } else { SinkReader::Rate(rate) }
+            if rate == Rate::UNLIMITED { SinkReader::Eager } else { SinkReader::Rate(rate) }
         }
         (None, (Some(at), Some(time))) => SinkReader::Pause {
             at: at.unit(&inner.key("pause_at"), "a time such as \"2s\"", units::time)?,

@@ -54,6 +54,7 @@ drop_larger_than = 1400
 reverse = { loss = "0%" }
 [[link]]
 between = ["s1", "s2"]
+rate = "1Gbit"
 loss = { p = "0.1%", burst = 8 }
 [[link]]
 between = ["s2", "receiver"]
@@ -225,54 +226,54 @@ fn every_key_of_the_contract_arrives() {
 /// Two hosts, a link and an application; `more` follows.
 fn small(more: &str) -> String {
     format!(
-        "[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \"b\"]\n[[app]]\nname = \"f\"\n\
+        "[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n[[app]]\nname = \"f\"\n\
          kind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n{more}"
     )
 }
 
 #[test]
 fn what_is_wrong_is_said_with_its_line() {
-    // What follows the small file, and what is said of it. The small file has nine lines.
+    // What follows the small file, and what is said of it. The small file has ten lines.
     for (more, expected) in [
-        ("stp = \"1s\"", "x.toml:10:1: app[0]: unknown key \"stp\": did you mean stop?"),
-        ("stop = 5", "x.toml:10:8: app[0].stop: \"5\" has no unit: write a time such as \"50ms\""),
-        ("stop = \"0s\"", "x.toml:10:8: app[0].stop: is not after the start"),
-        ("flows = 0", "x.toml:10:9: app[0].flows: 0 is not a whole number from 1 to 4096"),
-        ("flows = 5000", "x.toml:10:9: app[0].flows: 5000 is not a whole number from 1 to 4096"),
-        ("ip = 5", "x.toml:10:6: app[0].ip: is not 4 or 6"),
+        ("stp = \"1s\"", "x.toml:11:1: app[0]: unknown key \"stp\": did you mean stop?"),
+        ("stop = 5", "x.toml:11:8: app[0].stop: \"5\" has no unit: write a time such as \"50ms\""),
+        ("stop = \"0s\"", "x.toml:11:8: app[0].stop: is not after the start"),
+        ("flows = 0", "x.toml:11:9: app[0].flows: 0 is not a whole number from 1 to 4096"),
+        ("flows = 5000", "x.toml:11:9: app[0].flows: 5000 is not a whole number from 1 to 4096"),
+        ("ip = 5", "x.toml:11:6: app[0].ip: is not 4 or 6"),
         (
             "cc = \"cubik\"",
-            "x.toml:10:6: app[0].cc: unknown congestion control \"cubik\": did you mean cubic?",
+            "x.toml:11:6: app[0].cc: unknown congestion control \"cubik\": did you mean cubic?",
         ),
-        ("count = 5", "x.toml:10:1: app[0].count: belongs to rr and writes, not to bulk"),
-        ("bytes = 1000", "x.toml:10:9: app[0].bytes: \"1000\" has no unit: write a size"),
+        ("count = 5", "x.toml:11:1: app[0].count: belongs to rr and writes, not to bulk"),
+        ("bytes = 1000", "x.toml:11:9: app[0].bytes: \"1000\" has no unit: write a size"),
         (
             "reader = { rate = \"1Mbit\", for = \"1s\" }",
-            "x.toml:10:10: app[0].reader: expected { rate",
+            "x.toml:11:10: app[0].reader: expected { rate",
         ),
         (
             "[[link]]\nbetween = [\"a\", \"c\"]",
-            "x.toml:11:17: link[1].between: unknown host or router \"c\"",
+            "x.toml:12:17: link[1].between: unknown host or router \"c\"",
         ),
         (
             "[[link]]\nbetween = [\"a\"]",
-            "x.toml:11:11: link[1].between: names two hosts or routers",
+            "x.toml:12:11: link[1].between: names two hosts or routers",
         ),
         (
             "[[link]]\nbetween = [\"a\", \"a\"]",
-            "x.toml:11:11: link[1].between: names the same end twice",
+            "x.toml:12:11: link[1].between: names the same end twice",
         ),
         (
             "[[link]]\nbetween = [\"a\", \"b\"]\nrat = \"1Mbit\"",
-            "x.toml:12:1: link[1]: unknown key \"rat\": did you mean rate?",
+            "x.toml:13:1: link[1]: unknown key \"rat\": did you mean rate?",
         ),
         (
             "[[link]]\nbetween = [\"a\", \"b\"]\nloss = 5",
-            "x.toml:12:8: link[1].loss: \"5\" is more than all (100%, or 1)",
+            "x.toml:13:8: link[1].loss: \"5\" is more than all (100%, or 1)",
         ),
         (
             "[[link]]\nbetween = [\"a\", \"b\"]\nqueue = 65",
-            "x.toml:12:9: link[1].queue: \"65\" has no unit",
+            "x.toml:13:9: link[1].queue: \"65\" has no unit",
         ),
         (
             "[[link]]\nbetween = [\"a\", \"b\"]\nmtu = 1500\ndrop_larger_than = 1500",
@@ -284,17 +285,17 @@ fn what_is_wrong_is_said_with_its_line() {
         ),
         (
             "[[link]]\nbetween = [\"a\", \"b\"]\nreverse = { dely = \"1ms\" }",
-            "x.toml:12:13: link[1].reverse: unknown key \"dely\": did you mean delay?",
+            "x.toml:13:13: link[1].reverse: unknown key \"dely\": did you mean delay?",
         ),
         (
             "[[at]]\ntime = \"1s\"\nlink = \"n9\"\nset = { up = false }",
-            "x.toml:12:8: at[0].link: unknown link \"n9\"",
+            "x.toml:13:8: at[0].link: unknown link \"n9\"",
         ),
         (
             "[[at]]\ntime = \"1s\"\nlink = \"a-b\"\nset = { id = \"x\" }",
-            "x.toml:13:9: at[0].set: unknown key \"id\"",
+            "x.toml:14:9: at[0].set: unknown key \"id\"",
         ),
-        ("[[at]]\ntime = \"1s\"\nlink = \"a-b\"", "x.toml:10:1: at[0]: says nothing"),
+        ("[[at]]\ntime = \"1s\"\nlink = \"a-b\"", "x.toml:11:1: at[0]: says nothing"),
         (
             "[[at]]\ntime = \"1s\"\nlink = \"a-b\"\nset = { mtu = 1400 }",
             "at[0].set.mtu: a host's card keeps its MTU",
@@ -305,28 +306,28 @@ fn what_is_wrong_is_said_with_its_line() {
         ),
         (
             "[[at]]\ntime = \"1s\"\nhost = \"c\"\nstall = \"1s\"",
-            "x.toml:12:8: at[0].host: unknown host \"c\"",
+            "x.toml:13:8: at[0].host: unknown host \"c\"",
         ),
         (
             "[[expect]]\nwhat = \"godput\"\nop = \">=\"\nvalue = 1",
-            "x.toml:11:8: expect[0].what: unknown quantity \"godput\": did you mean goodput?",
+            "x.toml:12:8: expect[0].what: unknown quantity \"godput\": did you mean goodput?",
         ),
         (
             "[[expect]]\nwhat = \"goodput\"\nop = \"=>\"\nvalue = 1",
-            "x.toml:12:6: expect[0].op: unknown value \"=>\"",
+            "x.toml:13:6: expect[0].op: unknown value \"=>\"",
         ),
         (
             "[[expect]]\nwhat = \"goodput\"\nop = \">=\"\nvalue = 5",
-            "x.toml:13:9: expect[0].value: \"5\" has no unit: write a rate",
+            "x.toml:14:9: expect[0].value: \"5\" has no unit: write a rate",
         ),
         (
             "[[expect]]\nwhat = \"goodput\"\nop = \">=\"\nvalue = \"5s\"",
-            "x.toml:13:9: expect[0].value: \"5s\" has an unknown unit",
+            "x.toml:14:9: expect[0].value: \"5s\" has an unknown unit",
         ),
         ("[[expect]]\nwhat = \"goodput\"\nop = \">=\"", "expect[0].value: is missing"),
         (
             "[[expect]]\nwhat = \"goodput\"\nof = \"g\"\nop = \">=\"\nvalue = \"1bit\"",
-            "x.toml:12:6: expect[0].of: unknown application \"g\"",
+            "x.toml:13:6: expect[0].of: unknown application \"g\"",
         ),
         (
             "[[expect]]\nwhat = \"goodput\"\nof = \"f[1]\"\nop = \">=\"\nvalue = \"1bit\"",
@@ -354,7 +355,7 @@ fn what_is_wrong_is_said_with_its_line() {
         ),
         (
             "[[expect]]\nwhat = \"ratio\"\na = \"goodput of f in x\"\nb = \"goodput\"\nop = \"<=\"\nvalue = 1",
-            "x.toml:12:5: expect[0].what: unknown variant \"x\"",
+            "x.toml:13:5: expect[0].what: unknown variant \"x\"",
         ),
         (
             "[[expect]]\nwhat = \"ratio\"\na = \"goodput of\"\nb = \"goodput\"\nop = \"<=\"\nvalue = 1",
@@ -367,7 +368,7 @@ fn what_is_wrong_is_said_with_its_line() {
         ("[variant.x]\nsysctl = { c = {} }", "variant.x.sysctl: unknown host \"c\""),
         (
             "[variant.x]\nsysctl = { a = { \"net.ipv4.tcp_sack\" = 7 } }",
-            "x.toml:11:18: variant.x.sysctl.a: net.ipv4.tcp_sack",
+            "x.toml:12:18: variant.x.sysctl.a: net.ipv4.tcp_sack",
         ),
         ("[router.a]", "router.a: a host has this name"),
         (
@@ -375,7 +376,7 @@ fn what_is_wrong_is_said_with_its_line() {
             "unknown value \"flow-label\": did you mean flowlabel?",
         ),
         ("[router.r]\nflowlet_gap = \"1ms\"", "router.r.flowlet_gap: has no meaning without"),
-        ("[[host]]", "x.toml:10:3"),
+        ("[[host]]", "x.toml:11:3"),
         (
             "[host.c]\naddresses = [\"10.0.0.0/24\"]",
             "host.c.addresses: \"10.0.0.0/24\" is the address of the network",
@@ -384,11 +385,11 @@ fn what_is_wrong_is_said_with_its_line() {
         ("[host.c]\nprofile = \"linus\"", "unknown value \"linus\": did you mean linux?"),
         (
             "[host.c]\nprofil = \"linux\"",
-            "x.toml:11:1: host.c: unknown key \"profil\": did you mean profile?",
+            "x.toml:12:1: host.c: unknown key \"profil\": did you mean profile?",
         ),
         (
             "[host.c]\naddresses = [\"10.9.0.1/24\", \"10.9.0.2/24\"]\n[[link]]\nbetween = [\"a\", \"c\"]\n[[link]]\nbetween = [\"b\", \"c\"]",
-            "x.toml:10:7: host.c: 10.9.0.1/24 and 10.9.0.2/24 are of one network",
+            "x.toml:11:7: host.c: 10.9.0.1/24 and 10.9.0.2/24 are of one network",
         ),
         (
             "[[link]]\nbetween = [\"a\", \"c\"]\nmtu = 1000\n[host.c]\naddresses = [\"fd00::1/64\"]",
@@ -422,7 +423,14 @@ fn hosts_that_no_link_joins_are_seen() {
                 between = [\"b\", \"c\"]\n[[app]]\nkind = \"idle\"\nfrom = \"a\"\nto = \"c\"\n";
     let message = parse(text).expect_err("hosts do not forward");
     assert!(message.contains("no links lead from one host to the other"), "{message}");
-    let text = "[host.a]\naddresses = [\"10.0.0.1/24\"]\n[host.b]\n[[link]]\n\
+    let at_once = "[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \"b\"]\n[[app]]\n\
+                   kind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
+    assert!(
+        parse(at_once)
+            .expect_err("time would stand still")
+            .contains("nothing on the way takes time")
+    );
+    let text = "[host.a]\naddresses = [\"10.0.0.1/24\"]\n[host.b]\n[[link]]\ndelay = \"1ms\"\n\
                 between = [\"a\", \"b\"]\n[[app]]\nkind = \"idle\"\nfrom = \"a\"\nto = \"b\"\nip = 6";
     assert!(parse(text).expect_err("no address").contains("a has no IPv6 address"));
 }
@@ -485,14 +493,14 @@ fn cards_get_addresses_that_reach_each_other() {
 #[test]
 fn what_does_not_exist_here_is_named_with_its_line() {
     for (more, expected) in [
-        ("cc = \"bbr\"", "x.toml:10:6: app[0].cc: bbr does not exist here yet"),
+        ("cc = \"bbr\"", "x.toml:11:6: app[0].cc: bbr does not exist here yet"),
         (
             "[host.c]\nworkers = 4",
-            "x.toml:11:11: host.c.workers: hosts of more than one core do not exist here yet",
+            "x.toml:12:11: host.c.workers: hosts of more than one core do not exist here yet",
         ),
         (
             "[host.c]\nvxlan = { vni = 42, remote = \"a\", underlay = 4 }",
-            "x.toml:11:9: host.c.vxlan: VXLAN does not exist here yet",
+            "x.toml:12:9: host.c.vxlan: VXLAN does not exist here yet",
         ),
         (
             "[host.c]\noverlay = [\"192.168.7.1/24\"]",
@@ -513,7 +521,7 @@ fn what_does_not_exist_here_is_named_with_its_line() {
         (
             "[[expect]]\nwhat = \"counter\"\nhost = \"a\"\nname = \"TcpExtTcpTimeoutRehash\"\nop = \">=\"\n\
              value = 1",
-            "x.toml:13:8: expect[0].name: there is no counter \"TcpExtTcpTimeoutRehash\"",
+            "x.toml:14:8: expect[0].name: there is no counter \"TcpExtTcpTimeoutRehash\"",
         ),
     ] {
         let s = parse(&small(more)).expect(more);
