@@ -104,6 +104,20 @@ fn every_scenario_holds() {
 }
 
 #[test]
+fn the_example_of_the_guide_holds() {
+    let guide = include_str!("../../docs/simulator.md");
+    let (_, rest) = guide.split_once("```toml\n").expect("there is an example");
+    let (text, _) = rest.split_once("```").expect("it ends");
+    let mut example = Scenario::parse("guide", text).unwrap_or_else(|fault| panic!("{fault}"));
+    example.seeds.truncate(1);
+    let (_, verdicts) = run(&example);
+    assert_eq!(verdicts.len(), 2);
+    for verdict in &verdicts {
+        assert_eq!(verdict.outcome, Outcome::Pass, "{}", told(&example, verdict));
+    }
+}
+
+#[test]
 fn expectations_that_cannot_hold_fail() {
     for scenario in scenarios(&folder().join("must_fail")) {
         let (_, verdicts) = run(&scenario);

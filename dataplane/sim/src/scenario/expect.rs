@@ -707,9 +707,15 @@ fn resolve(
         }
     }
     let missing = |name: &str| Problem::new(at, key(name), format!("{what} needs it"));
-    // A link may be named by `of` as well.
-    let is_link = ["queue_max", "utilisation"].contains(&what);
-    let link_word = raw.link.or(raw.of.filter(|_| is_link || what == "drops"));
+    // A link may be named by `of` as well, and so may the host of a host's reason.
+    let reason = match (what, raw.reason) {
+        ("drops", Some(word)) => Some(drop_reason(word, &key("reason"))?),
+        _ => None,
+    };
+    let by_of = raw.of.filter(|_| ["queue_max", "utilisation", "drops"].contains(&what));
+    let hosts_own = matches!(reason, Some(DropBy::Host(_)));
+    let link_word = raw.link.or(by_of.filter(|_| !hosts_own));
+    let host_word = raw.host.or(by_of.filter(|_| hosts_own));
     let link = link_word
         .map(|(at, name)| find(&names.links, "link", at, name, &key("link")))
         .transpose()?;
@@ -722,8 +728,7 @@ fn resolve(
             return Err(Problem::new(at, key("way"), what));
         }
     };
-    let host = raw
-        .host
+    let host = host_word
         .map(|(at, name)| find(&names.hosts, "host", at, name, &key("host")))
         .transpose()?;
     let kind = match what {
@@ -758,7 +763,6 @@ fn resolve(
         }
         "utilisation" => What::Utilisation { link: link.ok_or_else(|| missing("link"))?, way },
         "drops" => {
-            let reason = raw.reason.map(|word| drop_reason(word, &key("reason"))).transpose()?;
             let by_host = host.is_some() || matches!(reason, Some(DropBy::Host(_)));
             let by_link = link.is_some() || matches!(reason, Some(DropBy::Link(_)));
             if by_host && by_link {
@@ -785,7 +789,7 @@ fn resolve(
         _ => What::BytesIntact,
     };
     let of = match raw.of {
-        Some((at, text)) if link_word.is_none() => names.of(at, text, &key("of"))?,
+        Some((at, text)) if by_of.is_none() => names.of(at, text, &key("of"))?,
         _ => Of::All,
     };
     let when = raw

@@ -554,6 +554,32 @@ fn numbers_and_shares_of_expectations_mean_what_they_say() {
 }
 
 #[test]
+fn phrases_name_what_quantities_are_of() {
+    let of = |phrase: &str| -> What {
+        let text = small(&format!(
+            "[[expect]]\nwhat = \"ratio\"\na = \"{phrase}\"\nb = \"goodput\"\nop = \">\"\nvalue = 1\n"
+        ));
+        let s = parse(&text).expect(phrase);
+        let Operand::Ratio(a, _) = &s.expects[0].left else { panic!("a ratio") };
+        a.what.clone()
+    };
+    let reason = Some(DropBy::Link(LinkReason::Queue));
+    let drops = |reason, link, host| What::Drops { reason, link, way: None, host };
+    assert_eq!(of("drops queue of a-b"), drops(reason, Some(0), None));
+    assert_eq!(of("drops of a-b"), drops(None, Some(0), None));
+    let reason = Some(DropBy::Host(base::DropReason::TcpChecksum));
+    assert_eq!(of("drops tcp_csum of b"), drops(reason, None, Some(1)));
+    assert_eq!(of("queue_max of a-b"), What::QueueMax { link: 0, way: None, packets: false });
+    assert_eq!(of("utilisation of a-b"), What::Utilisation { link: 0, way: None });
+    assert_eq!(
+        of("counter TCPTimeouts of a"),
+        What::Counter { host: 0, name: "TcpExtTCPTimeouts" }
+    );
+    assert_eq!(of("time_to_mss 1360 of f"), What::TimeToMss(1360));
+    assert_eq!(of("retransmits of f[0] at 1s"), What::Retransmits { share: false });
+}
+
+#[test]
 fn knobs_may_be_written_in_any_way_of_toml() {
     for sysctl in [
         "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 6291456\" }",
