@@ -838,12 +838,12 @@ proptest! {
         "[0-9.:/a-f]{0,40}",
         "net_(af_packet|memif|tap)[0-9]{0,2}(,(iface|framesz|blocksz|qpairs|socket)=[0-9a-z/]{0,9}){0,4}",
     ]) {
-        let _ = address::local_address(&text);
+        let _ = local_address(&text);
         let _ = text.parse::<DeviceSpec>();
         if let Ok(vdev) = text.parse::<Vdev>() {
             let _ = (vdev.check(9000, 4), vdev.data_room());
         }
-        let ours = [address::local_address("10.0.0.2/24").unwrap(), address::local_address("fd00::2/64").unwrap()];
+        let ours = [local_address("10.0.0.2/24").unwrap(), local_address("fd00::2/64").unwrap()];
         let _ = address::gateway(&text, &ours);
     }
 }
