@@ -34,6 +34,7 @@ fn none_is_forgotten() {
         "memif.toml",
         "null.toml",
         "pcap.toml",
+        "ring.toml",
         "tap.toml",
         "two-ports.toml",
     ];
@@ -138,10 +139,39 @@ fn without_a_peer() {
 
 #[test]
 fn two_stacks_in_one_process() {
-    // The line that the README gives for `net_ring`.
+    // The first line that the README gives for `net_ring`.
     let mut command = Command::new(binary("millrace"));
     command.args(["iperf", "--ring", "-t", "1"]);
     let ring = Dataplane::start(command);
     ring.wait_for("iperf Done.");
     assert_eq!(ring.wait(Duration::from_secs(8)), Some(0));
+
+    let scratch = Scratch::new();
+    let file = scratch.path("ring.toml");
+    std::fs::write(&file, sample("ring.toml", &[])).expect("writable");
+    let on_ring = |tool: &str| {
+        let mut command = scratch.millrace(tool, "ring");
+        command.args(["--ring", "--config", &file]);
+        command
+    };
+    for family in ["-4", "-6"] {
+        let result = iperf_json(on_ring("iperf"), &[family, "-n", "10M"]);
+        moved(&result);
+        let mss = result["start"]["tcp_mss_default"].as_u64();
+        assert!(mss.is_some_and(|mss| mss > 8900), "the MTU of the file: {mss:?}");
+    }
+    let mut short = on_ring("rr");
+    let output = short.args(["--connect", "-n", "200", "--json"]).output().expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    let mut raw = on_ring("rr");
+    let output = raw.args(["--raw", "-n", "200"]).output().expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+
+    // A single stack would hear nobody but itself.
+    let mut alone = Command::new(binary("millrace"));
+    alone.args(["run", "--config", &file]);
+    let output = alone.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("--ring"), "{text}");
 }

@@ -26,6 +26,22 @@ pub(crate) fn startup_for_frames(args: &PortArgs) -> Result<Startup, Fault> {
     resolve(args, flags)
 }
 
+/// The same for a crossed pair in this process, which needs no device and has addresses of its own.
+pub(crate) fn startup_of_ring(args: &PortArgs) -> Result<Startup, Fault> {
+    let mut flags = flags(args)?;
+    if args.config.is_none() {
+        if flags.vdev.is_some() || flags.pci.is_some() || !flags.more.is_empty() {
+            return Err(Fault::usage("--ring brings its own ports: leave out --vdev and --pci"));
+        }
+        flags.vdev = Some("net_ring0".to_owned());
+        if flags.addresses.is_empty() {
+            let ours = ["10.99.0.1/24", "10.99.0.2/24", "fd99::1/64", "fd99::2/64"];
+            flags.addresses = ours.map(str::to_owned).to_vec();
+        }
+    }
+    resolve(args, flags)
+}
+
 fn flags(args: &PortArgs) -> Result<PortFlags, Fault> {
     let mut ports = args.ports()?.into_iter();
     let MorePort { vdev, pci, addresses, gateways, mtu, rx_checksum } =
@@ -101,6 +117,14 @@ pub(crate) fn hooks(
     }
 }
 
+/// A ring by itself loops onto itself.
+#[cfg(feature = "dpdk")]
+fn alone(port: &config::startup::Port) -> Fault {
+    Fault::usage(format!("{}: nobody else is on a ring", port.device.name()))
+        .help("two stacks in one process: millrace iperf --ring --config config/ring.toml")
+        .help("two processes: net_memif, see config/memif.toml")
+}
+
 /// Makes the application of a worker, on the worker's thread.
 pub(crate) type MakeApp = Box<dyn Fn() -> Box<dyn stack::App> + Send + Sync>;
 
@@ -112,6 +136,9 @@ pub(crate) fn run(startup: &Startup, mut hooks: Hooks, app: MakeApp) -> Outcome 
     use runtime::ports::{DeviceName, PortRequest};
     use runtime::{Dataplane, WorkerSetup};
 
+    if let Some(port) = startup.ports.iter().find(|port| crate::ring::is_ring(port)) {
+        return Err(alone(port));
+    }
     for warning in &startup.warnings {
         (hooks.on_warning)(warning);
     }

@@ -3,11 +3,16 @@
 
 use std::net::IpAddr;
 
-use stack::{App, Message};
+use config::startup::{DeviceSpec, Port};
+use config::Startup;
+use stack::{App, LocalAddress, Message};
 
 use crate::fault::{Fault, Outcome};
 use crate::port_args::PortArgs;
 use crate::ports;
+
+/// The device by which files and flags mean a crossed pair.
+const DRIVER: &str = "net_ring";
 
 /// What both stacks have in common, checked.
 // Without DPDK the flags are still checked, and then there is nothing to run.
@@ -15,60 +20,67 @@ use crate::ports;
 pub(crate) struct Ring {
     /// Where the server will be.
     pub(crate) server: IpAddr,
-    /// Where the client will be.
-    pub(crate) client: IpAddr,
-    mtu: u16,
-    knobs: config::Knobs,
-    limits: stack::Limits,
-    idle: config::startup::IdlePolicy,
-    instance: Option<String>,
+    startup: Startup,
+    /// Its addresses and those of the client.
+    addresses: [Vec<LocalAddress>; 2],
+    /// Whether there is a control socket: only where somebody has named the instance.
+    socket: bool,
 }
 
 impl Ring {
-    /// From flags of a port, of which those that describe a device mean nothing here.
+    /// From a file or from flags, whose one port describes both ends.
     pub(crate) fn new(args: &PortArgs, version6: bool) -> Result<Self, Fault> {
-        let v6 = |last: u16| IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, last]);
-        let v4 = |last: u8| IpAddr::from([10, 99, 0, last]);
-        let (server, client) = if version6 { (v6(1), v6(2)) } else { (v4(1), v4(2)) };
-        let mtu = args.mtus.last().copied().unwrap_or(1500);
-        if !(1280..=config::startup::MTU_MAX).contains(&mtu) {
-            return Err(Fault::usage(format!(
-                "--mtu {mtu} is not in 1280..{}",
-                config::startup::MTU_MAX
-            )));
-        }
-        let profile = match args.profile.as_deref() {
-            None => config::Profile::Millrace,
-            Some(name) => name.parse().map_err(|e| Fault::usage(format!("--profile: {e}")))?,
+        let startup = ports::startup_of_ring(args)?;
+        let port = match startup.ports.as_slice() {
+            [port] if is_ring(port) => port,
+            _ => {
+                return Err(Fault::usage("--ring: the port of the file is another device")
+                    .help("one [[port]] with vdev = \"net_ring0\", as in config/ring.toml"));
+            }
         };
-        let mut knobs = config::Knobs::new(profile);
-        for assignment in &args.sysctls {
-            let (name, value) = assignment
-                .split_once('=')
-                .ok_or_else(|| Fault::usage(format!("--sysctl {assignment}: not NAME=VALUE")))?;
-            knobs
-                .set(name.trim(), value, config::Source::CommandLine)
-                .map_err(|e| Fault::usage(format!("--sysctl: {e}")))?;
+        if startup.workers.len() > 2 {
+            return Err(Fault::usage("--ring: two stacks have two workers, and more are listed"));
         }
-        let mut limits = stack::Limits::default();
-        knobs.apply_limits(&mut limits);
-        if let Some(n) = args.connections {
-            limits.connections = n.clamp(1, 1 << 24);
-        }
-        if let Some(n) = args.time_wait {
-            limits.time_wait = n.min(1 << 24);
-        }
-        limits.half_open = limits.half_open.min(limits.connections);
-        let idle = match args.idle {
-            Some(crate::cli::Idle::Poll) => config::startup::IdlePolicy::Poll,
-            _ => config::startup::IdlePolicy::Adaptive,
+        let addresses = ends(&port.addresses);
+        let [of_server, of_client] = &addresses;
+        let of_family = |a: &&LocalAddress| a.addr.is_ipv6() == version6;
+        let (Some(server), Some(_)) =
+            (of_server.iter().find(of_family), of_client.iter().find(of_family))
+        else {
+            let family = if version6 { "IPv6" } else { "IPv4" };
+            return Err(Fault::usage(format!("--ring: there are no two {family} addresses"))
+                .help("the first of a family is the server's, the others are the client's"));
         };
-        Ok(Self { server, client, mtu, knobs, limits, idle, instance: args.instance.clone() })
+        let server = server.addr;
+        let socket = match args.config {
+            Some(_) => startup.dataplane.control,
+            None => args.instance.is_some(),
+        };
+        Ok(Self { server, startup, addresses, socket })
     }
 
     /// Bounds of each stack's tables.
     pub(crate) fn limits(&self) -> stack::Limits {
-        self.limits
+        self.startup.limits
+    }
+
+    /// Both ends, the server's first, and where their workers belong.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn open(&self) -> Result<[(runtime::ports::OpenPort, Option<usize>); 2], Fault> {
+        for warning in &self.startup.warnings {
+            eprintln!("millrace: {warning}");
+        }
+        let dataplane = &self.startup.dataplane;
+        let mtu = self.startup.ports.first().map_or(1500, |port| port.mtu);
+        let (a, b) =
+            runtime::ports::ring_pair(mtu, Some(dataplane.buffers), dataplane.hugepages)
+                .map_err(ports::device_fault)?;
+        let cores = match self.startup.workers.as_slice() {
+            [a, b] => vec![a.core, b.core],
+            _ => runtime::available_cores(),
+        };
+        let core = |index: usize| (cores.len() > 1).then(|| cores[index % cores.len()]);
+        Ok([(a, core(0)), (b, core(1))])
     }
 
     /// Run both; what the client publishes is shown, and its exit code counts.
@@ -81,52 +93,53 @@ impl Ring {
     ) -> Outcome {
         use base::WorkerId;
         use runtime::{Dataplane, Options, WorkerSetup};
-        use stack::{LocalAddress, PortSetup, StackConfig};
+        use stack::{PortSetup, StackConfig};
         use std::time::Duration;
 
         /// How long the stop may take: there is nobody to be polite to.
         const STOP_LIMIT: Duration = Duration::from_secs(2);
 
-        let (mut a, mut b) =
-            runtime::ports::ring_pair(self.mtu, None).map_err(ports::device_fault)?;
-        let (mtu, limits) = (self.mtu, self.limits);
-        let stack_config = |worker: u16, addr: IpAddr| StackConfig {
+        let [(mut a, core_a), (mut b, core_b)] = self.open()?;
+        let Self { server: _, startup, addresses: [of_server, of_client], socket } = self;
+        let stack_config = |worker: u16, addresses: Vec<LocalAddress>| StackConfig {
             worker: WorkerId(worker),
             workers: 1,
-            ports: vec![PortSetup {
-                addresses: vec![LocalAddress {
-                    addr,
-                    prefix: if addr.is_ipv4() { 24 } else { 64 },
-                }],
-                gateway4: None,
-                gateway6: None,
-                mtu,
-                rx_checksum: stack::ChecksumPolicy::Verify,
-            }],
-            limits,
+            ports: startup
+                .ports
+                .iter()
+                .map(|port| PortSetup {
+                    addresses: addresses.clone(),
+                    gateway4: None,
+                    gateway6: None,
+                    mtu: port.mtu,
+                    rx_checksum: port.rx_checksum,
+                })
+                .collect(),
+            limits: startup.limits,
             stop_limit: STOP_LIMIT,
         };
         let (Some(qa), Some(qb)) = (a.queues.pop(), b.queues.pop()) else {
             return Err(Fault::new(crate::fault::FAILED, "the ring pair has no queues"));
         };
-        let cores = runtime::available_cores();
-        let core = |index: usize| (cores.len() > 1).then(|| cores[index % cores.len()]);
         let workers = vec![
             WorkerSetup {
-                core: core(0),
-                config: stack_config(0, self.server),
+                core: core_a,
+                config: stack_config(0, of_server),
                 make: a.parts(qa, server),
             },
             WorkerSetup {
-                core: core(1),
-                config: stack_config(1, self.client),
+                core: core_b,
+                config: stack_config(1, of_client),
                 make: b.parts(qb, client),
             },
         ];
         let options = Options {
-            socket: self.instance.is_some(),
-            instance: self.instance.unwrap_or_else(|| format!("ring-{}", std::process::id())),
-            idle: ports::idle(self.idle),
+            socket,
+            instance: match socket {
+                true => startup.instance.clone(),
+                false => format!("ring-{}", std::process::id()),
+            },
+            idle: ports::idle(startup.dataplane.idle),
             stop_limit: STOP_LIMIT,
         };
         // The server's reports would only repeat the client's.
@@ -136,7 +149,7 @@ impl Ring {
             }
         };
         let hooks = ports::hooks(show, || {});
-        ports::finish(Dataplane { options, knobs: self.knobs, workers, hooks })
+        ports::finish(Dataplane { options, knobs: startup.knobs().clone(), workers, hooks })
     }
 
     #[cfg(not(feature = "dpdk"))]
@@ -147,5 +160,34 @@ impl Ring {
         _: impl FnMut(Message) + 'static,
     ) -> Outcome {
         Err(ports::without_dpdk())
+    }
+}
+
+/// Whether a port stands for a crossed pair.
+pub(crate) fn is_ring(port: &Port) -> bool {
+    matches!(&port.device, DeviceSpec::Vdev(v) if v.driver() == DRIVER)
+}
+
+/// Who has which address: the server the first of each family, the client all others.
+fn ends(all: &[LocalAddress]) -> [Vec<LocalAddress>; 2] {
+    let first = |v6: bool| all.iter().find(|a| a.addr.is_ipv6() == v6).map(|a| a.addr);
+    let firsts = [first(false), first(true)];
+    let (server, client): (Vec<LocalAddress>, Vec<LocalAddress>) =
+        all.iter().copied().partition(|a| firsts.contains(&Some(a.addr)));
+    [server, client]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_address_of_each_family_is_the_servers() {
+        let local = |addr: &str| LocalAddress { addr: addr.parse().unwrap(), prefix: 24 };
+        let all = ["10.0.0.1", "fd00::1", "10.0.0.2", "10.0.0.3", "fd00::2"].map(local);
+        let [server, client] = ends(&all);
+        assert_eq!(server, ["10.0.0.1", "fd00::1"].map(local));
+        assert_eq!(client, ["10.0.0.2", "10.0.0.3", "fd00::2"].map(local));
+        assert_eq!(ends(&[]), [Vec::new(), Vec::new()]);
     }
 }

@@ -21,6 +21,7 @@ mod with_dpdk {
     use crate::cli::RrArgs;
     use crate::fault::{FAILED, Fault, Outcome};
     use crate::host::unix_seconds;
+    use crate::ring::Ring;
     use crate::rr::{amount, seconds};
     use crate::{output, ports};
 
@@ -61,11 +62,8 @@ mod with_dpdk {
                 ping(args, &config, port, core, None)
             }
             (false, None, true) => {
-                let mtu = args.dataplane.mtus.last().copied().unwrap_or(1500);
-                let (a, b) = runtime::ports::ring_pair(mtu, None).map_err(ports::device_fault)?;
-                let cores = runtime::available_cores();
-                let core = |index: usize| (cores.len() > 1).then(|| cores[index % cores.len()]);
-                ping(args, &config, b, core(1), Some((a, core(0))))
+                let [(a, core_a), (b, core_b)] = Ring::new(&args.dataplane, false)?.open()?;
+                ping(args, &config, b, core_b, Some((a, core_a)))
             }
             _ => Err(Fault::usage("rr --raw is a server (-s), a client (-c) or --ring")),
         }

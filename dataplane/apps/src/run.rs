@@ -16,7 +16,7 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
         &runtime::available_cores(),
     )
     .map_err(ports::usage)?;
-    if startup.apps.is_empty() {
+    if startup.apps.is_empty() && !startup.ports.iter().any(crate::ring::is_ring) {
         return Err(Fault::usage(format!("{}: no [[app]] to run", args.config.display()))
             .help("add one, such as: [[app]] kind = \"echo\" port = 7"));
     }

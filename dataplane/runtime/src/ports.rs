@@ -145,13 +145,22 @@ fn shared_buffers(configs: &[PortConfig]) -> Option<PortConfig> {
     })
 }
 
-/// Start EAL and make two ports of which each receives what the other sends.
+/// Start EAL and make two ports of which each receives what the other sends. `buffers` is how many
+/// each has; `None`: the default for the MTU.
 ///
 /// # Errors
 /// What is wrong with the machine.
-pub fn ring_pair(mtu: u16, memory_mib: Option<u32>) -> Result<(OpenPort, OpenPort), PortFault> {
-    let config = PortConfig { mtu, ..PortConfig::default() };
-    let eal = Eal::init(&environment(&[config.clone(), config.clone()], memory_mib, false)?)?;
+pub fn ring_pair(
+    mtu: u16,
+    buffers: Option<u32>,
+    hugepages: bool,
+) -> Result<(OpenPort, OpenPort), PortFault> {
+    let mut config = PortConfig { mtu, ..PortConfig::default() };
+    if let Some(buffers) = buffers {
+        config.buffers = buffers;
+        config.header_buffers = buffers.saturating_mul(2);
+    }
+    let eal = Eal::init(&environment(&[config.clone(), config.clone()], None, hugepages)?)?;
     let RingPair { a, b } = RingPair::create(&eal, "millrace", 1, RING_FRAMES)?;
     Ok((start(&eal, a, &config)?, start(&eal, b, &config)?))
 }
