@@ -19,3 +19,4 @@ mod rough;
 mod rr;
 mod samples;
 mod tap;
+mod workers;

@@ -1,7 +1,7 @@
 //! Fixtures of the suites that run the real binary.
 //!
 //! A [`Lab`] is a veth pair between two network namespaces, the dataplane on one end and the kernel on
-//! the other; a [`Scratch`] is a directory for devices that need no kernel. Each has names of its own,
+//! the other, [`TwoLinks`] are two of them with a kernel each; a [`Scratch`] is a directory for devices that need no kernel. Each has names of its own,
 //! so that suites can run at the same time, and removes them when it is dropped, also when a test fails.
 
 #![forbid(unsafe_code)]
@@ -10,12 +10,14 @@ mod lab;
 pub mod pcap;
 mod process;
 mod scratch;
+mod two_links;
 
 pub use lab::Lab;
 pub use process::{
     Dataplane, ask, binary, counter, iperf_json, iperf3, is_root, lacks, moved, received, until,
 };
 pub use scratch::Scratch;
+pub use two_links::TwoLinks;
 
 /// Skip the calling test, with a printed reason, unless namespaces can be made.
 #[macro_export]

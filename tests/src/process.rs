@@ -148,9 +148,21 @@ impl Dataplane {
         must(Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]));
     }
 
+    /// Its end has to come within `limit`, with this exit status.
+    #[track_caller]
+    pub fn ends(mut self, limit: Duration, status: i32) {
+        // Borrowed, so that a failure still has its output to show.
+        assert_eq!(self.status(limit), Some(status));
+    }
+
     /// Wait for its end; its exit status (`None`: ended by a signal).
     #[track_caller]
     pub fn wait(mut self, limit: Duration) -> Option<i32> {
+        self.status(limit)
+    }
+
+    #[track_caller]
+    fn status(&mut self, limit: Duration) -> Option<i32> {
         let begun = Instant::now();
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {

@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use config::startup::{DeviceSpec, Port};
 use config::Startup;
+use config::startup::{DeviceSpec, Port};
 use stack::{App, LocalAddress, Message};
 
 use crate::fault::{Fault, Outcome};
@@ -72,9 +72,8 @@ impl Ring {
         }
         let dataplane = &self.startup.dataplane;
         let mtu = self.startup.ports.first().map_or(1500, |port| port.mtu);
-        let (a, b) =
-            runtime::ports::ring_pair(mtu, Some(dataplane.buffers), dataplane.hugepages)
-                .map_err(ports::device_fault)?;
+        let (a, b) = runtime::ports::ring_pair(mtu, Some(dataplane.buffers), dataplane.hugepages)
+            .map_err(ports::device_fault)?;
         let cores = match self.startup.workers.as_slice() {
             [a, b] => vec![a.core, b.core],
             _ => runtime::available_cores(),

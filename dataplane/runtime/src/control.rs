@@ -37,8 +37,10 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const BACKLOG_HIGH: usize = 16;
 /// What is asked when everything has ended; no other question has this name.
 const LAST_QUESTION: QuestionId = QuestionId(u64::MAX);
-/// Exit status when a port is lost: the environment is not what it takes.
+/// Exit status when all ports are lost: the environment is not what it takes.
 const LOST: u8 = 3;
+/// Exit status when only some of them were.
+const PARTLY: u8 = 5;
 /// Rows of `ss` per worker.
 const ROWS_MAX: u32 = 10_000;
 
@@ -49,7 +51,7 @@ pub struct LinkState {
     pub name: String,
     /// Whether frames can pass.
     pub up: bool,
-    /// Why none will ever pass again, if that is so: the dataplane then ends.
+    /// Why none will ever pass again, if that is so. When it is so of all ports, the dataplane ends.
     pub lost: Option<String>,
 }
 
@@ -95,7 +97,7 @@ pub struct Dataplane<D> {
 /// How it went.
 #[derive(Debug)]
 pub struct Outcome {
-    /// 0 done (also after a signal), 1 the application failed, 3 a port was lost.
+    /// 0 done (also after a signal), 1 the application failed, 3 all ports were lost, 5 some were.
     pub code: u8,
     /// The last snapshot of each worker that could give one.
     pub last: Vec<Snapshot>,
@@ -245,7 +247,7 @@ struct Control {
     pending: Vec<Pending>,
     links: Vec<LinkState>,
     stop: Option<Stop>,
-    /// A port is gone: nothing that was sent over it can be finished, so nothing is waited for.
+    /// All ports are gone: nothing that was sent can be finished, so nothing is waited for.
     lost: bool,
     code: u8,
 }
@@ -308,7 +310,10 @@ impl Control {
         match failure {
             Some(why) => Err(why),
             None => Ok(Outcome {
-                code: self.code,
+                code: match self.code {
+                    0 if self.links.iter().any(|link| link.lost.is_some()) => PARTLY,
+                    code => code,
+                },
                 last: self.workers.into_iter().filter_map(|w| w.last.map(|b| *b)).collect(),
             }),
         }
@@ -432,17 +437,21 @@ impl Control {
         }
         let links = (self.hooks.links)();
         for link in &links {
+            let before = self.links.iter().find(|l| l.name == link.name);
             if let Some(why) = &link.lost {
-                (self.hooks.on_warning)(&format!("port {}: {why}", link.name));
-                self.lost = true;
-                self.code = LOST;
+                if before.is_none_or(|l| l.lost.is_none()) {
+                    (self.hooks.on_warning)(&format!("port {}: {why}", link.name));
+                }
                 continue;
             }
-            let before = self.links.iter().find(|l| l.name == link.name);
             if before.is_some_and(|l| l.up != link.up) {
                 let state = if link.up { "up" } else { "down" };
                 (self.hooks.on_warning)(&format!("port {}: link is {state}", link.name));
             }
+        }
+        if !links.is_empty() && links.iter().all(|link| link.lost.is_some()) {
+            self.lost = true;
+            self.code = LOST;
         }
         self.links = links;
     }
