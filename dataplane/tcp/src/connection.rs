@@ -33,6 +33,7 @@ use base::{DropReason, Instant, TcpFlags};
 use crate::cc::CongestionControl;
 use crate::mss::{advertised_mss, default_mss, send_mss};
 use crate::recovery::Recovery;
+use crate::recovery::prr::Prr;
 use crate::recv::Assembler;
 use crate::recv::ack::AckPace;
 use crate::recv::autotune::Autotune;
@@ -269,6 +270,8 @@ impl Connection {
             Box::new(Extension {
                 recovery: Recovery::new(hot.snd_una, cx.params.reordering),
                 cc,
+                prr: Prr::default(),
+                dsacked_segs: 0,
                 assembler: Assembler::new(),
                 autotune: Autotune::new(cx.now, hot.copied_seq, space),
                 dsack: None,

@@ -119,6 +119,30 @@ counters! {
     sack_reneging => "TcpExtTCPSACKReneging",
     /// Reordering found by SACK.
     sack_reorder => "TcpExtTCPSACKReorder",
+    /// Reordering found without SACK.
+    reno_reorder => "TcpExtTCPRenoReorder",
+    /// Reordering found by timestamps.
+    ts_reorder => "TcpExtTCPTSReorder",
+    /// Recoveries undone at their end.
+    full_undo => "TcpExtTCPFullUndo",
+    /// Recoveries undone by a partial acknowledgement.
+    partial_undo => "TcpExtTCPPartialUndo",
+    /// Recoveries undone because all retransmissions were reported as duplicates.
+    dsack_undo => "TcpExtTCPDSACKUndo",
+    /// Timeouts undone.
+    loss_undo => "TcpExtTCPLossUndo",
+    /// Timeouts that came too soon, found by F-RTO.
+    spurious_rtos => "TcpExtTCPSpuriousRTOs",
+    /// Timeouts in fast recovery with SACK.
+    sack_recovery_fail => "TcpExtTCPSackRecoveryFail",
+    /// Timeouts in fast recovery without SACK.
+    reno_recovery_fail => "TcpExtTCPRenoRecoveryFail",
+    /// Timeouts in Disorder with SACK.
+    sack_failures => "TcpExtTCPSackFailures",
+    /// Timeouts in Disorder without SACK.
+    reno_failures => "TcpExtTCPRenoFailures",
+    /// Timeouts after a timeout.
+    loss_failures => "TcpExtTCPLossFailures",
     /// Retransmissions found lost.
     lost_retransmit => "TcpExtTCPLostRetransmit",
     /// Segments retransmitted in fast recovery.
@@ -139,6 +163,14 @@ counters! {
     dsack_recv => "TcpExtTCPDSACKRecv",
     /// DSACKs received for data out of order.
     dsack_ofo_recv => "TcpExtTCPDSACKOfoRecv",
+    /// Segments that DSACKs received told of.
+    dsack_recv_segs => "TcpExtTCPDSACKRecvSegs",
+    /// DSACKs older than the recovery that could be undone.
+    dsack_ignored_old => "TcpExtTCPDSACKIgnoredOld",
+    /// DSACKs without a recovery that could be undone.
+    dsack_ignored_no_undo => "TcpExtTCPDSACKIgnoredNoUndo",
+    /// DSACKs of more than was ever retransmitted.
+    dsack_ignored_dubious => "TcpExtTCPDSACKIgnoredDubious",
     /// SACK blocks that made no sense.
     sack_discard => "TcpExtTCPSACKDiscard",
     /// Connections reset because data came after the application had closed.

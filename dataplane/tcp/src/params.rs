@@ -69,6 +69,11 @@ pub struct TcpParams {
     pub reordering: u32,
     /// `tcp_max_reordering`.
     pub max_reordering: u32,
+    /// `tcp_recovery`: bit 1 keeps the reordering window of RACK (RFC 8985) at its smallest, bit 2 ignores
+    /// the duplicate threshold; RACK itself is always on with SACK.
+    pub recovery: u8,
+    /// `tcp_frto`: doubt timeouts, RFC 5682.
+    pub frto: bool,
     /// `tcp_early_retrans`: tail loss probes, RFC 8985 section 7, at 3 and 4; off below.
     pub early_retrans: u8,
     /// `tcp_retries1`.
@@ -150,6 +155,8 @@ impl Default for TcpParams {
             rto_initial: Duration::from_secs(1),
             reordering: 3,
             max_reordering: 300,
+            recovery: 1,
+            frto: true,
             early_retrans: 3,
             retries1: 3,
             retries2: 15,

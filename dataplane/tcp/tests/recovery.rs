@@ -12,7 +12,15 @@ use tcp::{CloseReason, PlanKind, State};
 
 /// Ten segments of 1460 in flight since 0 ms, more queued.
 fn ten_in_flight(sack: bool) -> Conversation {
-    let mut t = Conversation::with(|o, _| o.sack = sack);
+    ten_in_flight_with(sack, true)
+}
+
+/// The same, with timeouts doubted (F-RTO) or not.
+fn ten_in_flight_with(sack: bool, frto: bool) -> Conversation {
+    let mut t = Conversation::with(|o, p| {
+        o.sack = sack;
+        p.frto = frto;
+    });
     t.app_sends(at_ms(0), 29_200);
     for i in 0..10 {
         t.expect(at_ms(0), seg().seq(1 + 1460 * i).len(1460));
@@ -39,7 +47,8 @@ fn three_segments_beyond_a_hole_start_a_fast_retransmission() {
     t.expect(at_ms(51), seg().seq(1).len(1460).kind(PlanKind::Retransmit));
     t.expect_quiet();
     assert_eq!(t.info().snd_ssthresh, 7);
-    assert_eq!(t.info().snd_cwnd, 7);
+    // RFC 9937: the window follows what is delivered; nine is what is in flight now.
+    assert_eq!(t.info().snd_cwnd, 9);
     assert_eq!(t.world.counters.sack_recovery, 1);
     // More reports drain the pipe below the window: new data.
     t.peer_sends(at_ms(52), seg().seq(1).ack(1).sack(&[(at(1), at(7))]));
@@ -107,39 +116,6 @@ fn a_retransmission_that_is_lost_is_sent_again_without_a_timeout() {
 }
 
 #[test]
-fn a_rescue_probes_the_end_when_there_is_nothing_else_to_send() {
-    let mut t = Conversation::established();
-    t.app_sends(at_ms(0), 10 * 1460);
-    t.forget_output();
-    // 0 is lost and so are 5..10; nothing new is queued.
-    t.peer_sends(at_ms(50), seg().seq(1).ack(1).sack(&[(at(1), at(5))]));
-    t.expect(at_ms(50), seg().seq(1).kind(PlanKind::Retransmit));
-    t.expect(at_ms(50), seg().seq(at(9)).len(1460).kind(PlanKind::Retransmit));
-    t.expect_quiet();
-    // Once per episode.
-    t.peer_sends(at_ms(100), seg().seq(1).ack(at(5)));
-    t.expect_quiet();
-}
-
-#[test]
-fn holes_found_below_the_rescue_are_repaired_too() {
-    let mut t = Conversation::with(|_, p| p.initial_cwnd = 20);
-    t.app_sends(at_ms(0), 20 * 1460);
-    t.forget_output();
-    t.peer_sends(at_ms(50), seg().seq(1).ack(1).sack(&[(at(1), at(8))]));
-    t.expect(at_ms(50), seg().seq(1).kind(PlanKind::Retransmit));
-    // One more fits the window, and nothing new is there: the last segment is tried.
-    t.expect(at_ms(50), seg().seq(at(19)).kind(PlanKind::Retransmit));
-    t.expect_quiet();
-    // Then it shows that 8 to 12 are missing.
-    t.peer_sends(at_ms(100), seg().seq(1).ack(at(8)).sack(&[(at(13), at(20))]));
-    for i in 8..13 {
-        t.expect(at_ms(100), seg().seq(at(i)).len(1460).kind(PlanKind::Retransmit));
-    }
-    t.expect_quiet();
-}
-
-#[test]
 fn newreno_retransmits_on_the_third_duplicate_and_on_partial_acknowledgements() {
     let mut t = ten_in_flight(false);
     t.peer_sends(at_ms(50), seg().seq(1).ack(1));
@@ -150,7 +126,7 @@ fn newreno_retransmits_on_the_third_duplicate_and_on_partial_acknowledgements() 
     t.expect(at_ms(50), seg().seq(1).len(1460).kind(PlanKind::Retransmit));
     t.expect_quiet();
     assert_eq!(t.world.counters.reno_recovery, 1);
-    assert_eq!(t.info().snd_cwnd, 7);
+    assert_eq!((t.info().snd_ssthresh, t.info().snd_cwnd), (7, 9));
     // Segment 4 is missing too.
     t.peer_sends(at_ms(100), seg().seq(1).ack(at(4)));
     t.expect(at_ms(100), seg().seq(at(4)).len(1460).kind(PlanKind::Retransmit));
@@ -186,7 +162,7 @@ fn duplicates_without_data_in_flight_are_nothing() {
 
 #[test]
 fn a_timeout_backs_off_and_goes_back_to_the_start() {
-    let mut t = ten_in_flight(true);
+    let mut t = ten_in_flight_with(true, false);
     // Round trip of 100 ms, so that the timeout is 300 ms.
     t.peer_sends(at_ms(100), seg().seq(1).ack(at(1)));
     t.forget_output();
@@ -218,7 +194,7 @@ fn a_timeout_backs_off_and_goes_back_to_the_start() {
 
 #[test]
 fn a_timeout_spares_what_the_peer_holds() {
-    let mut t = ten_in_flight(true);
+    let mut t = ten_in_flight_with(true, false);
     t.peer_sends(at_ms(50), seg().seq(1).ack(1).sack(&[(at(8), at(10))]));
     t.forget_output();
     t.advance(at_ms(1200));
@@ -390,4 +366,78 @@ fn a_soft_error_is_the_reason_when_the_timer_gives_up() {
         }
         t.expect_closed(reason, false);
     }
+}
+
+/// Ten in flight, a round trip of 100 ms, and the timer has fired at 300 ms: the head was sent again.
+fn after_a_timeout() -> Conversation {
+    let mut t = ten_in_flight(true);
+    t.peer_sends(at_ms(100), seg().seq(1).ack(at(1)));
+    t.forget_output();
+    t.expect(at_ms(300), seg().seq(at(1)).len(1460).kind(PlanKind::Retransmit));
+    t.expect_quiet();
+    t
+}
+
+#[test]
+fn a_timeout_that_came_too_soon_is_taken_back() {
+    let mut t = after_a_timeout();
+    let before = t.info();
+    assert_eq!(before.snd_cwnd, 1);
+    // RFC 5682 section 2.1: the first acknowledgement after it lets new data go and nothing old.
+    t.peer_sends(at_ms(310), seg().seq(1).ack(at(2)));
+    t.expect(at_ms(310), seg().seq(at(12)).kind(PlanKind::Data));
+    t.expect(at_ms(310), seg().seq(at(13)).kind(PlanKind::Data));
+    t.expect_quiet();
+    // The next one covers what was sent once only: the originals are arriving.
+    t.peer_sends(at_ms(311), seg().seq(1).ack(at(4)));
+    assert_eq!(t.world.counters.spurious_rtos, 1);
+    assert!(t.info().snd_cwnd >= 11, "{:?}", t.info());
+    assert_eq!((t.info().lost, t.info().backoff), (0, 0));
+    t.forget_output();
+    assert_eq!(t.world.counters.retrans_segs, 1);
+}
+
+#[test]
+fn a_timeout_that_was_right_goes_on_with_what_was_lost() {
+    let mut t = after_a_timeout();
+    t.peer_sends(at_ms(400), seg().seq(1).ack(at(2)));
+    t.expect(at_ms(400), seg().seq(at(12)).kind(PlanKind::Data));
+    t.expect(at_ms(400), seg().seq(at(13)).kind(PlanKind::Data));
+    t.expect_quiet();
+    // The new data arrive behind a hole.
+    t.peer_sends(at_ms(500), seg().seq(1).ack(at(2)).sack(&[(at(12), at(13))]));
+    t.expect(at_ms(500), seg().seq(at(2)).kind(PlanKind::Retransmit));
+    assert_eq!(t.world.counters.spurious_rtos, 0);
+    assert_eq!(t.world.counters.timeouts, 1);
+}
+
+/// RFC 8985 section 6.2: what is a little late is waited for, and then sent again without a timeout.
+#[test]
+fn late_segments_get_a_quarter_of_the_round_trip() {
+    let mut t = ten_in_flight(true);
+    t.peer_sends(at_ms(40), seg().seq(1).ack(at(1)));
+    t.forget_output();
+    t.peer_sends(at_ms(41), seg().seq(1).ack(at(1)).sack(&[(at(2), at(4))]));
+    t.forget_output();
+    t.expect_quiet_until(at_ms(52));
+    t.advance(at_ms(54));
+    t.expect(at_ms(53), seg().seq(at(1)).kind(PlanKind::Retransmit));
+    assert_eq!((t.world.counters.sack_recovery, t.world.counters.timeouts), (1, 0));
+}
+
+/// RFC 2883 and RFC 8985: what was sent again in vain widens the window and gives back what the recovery took.
+#[test]
+fn reordering_that_looked_like_loss_is_undone() {
+    let mut t = ten_in_flight(true);
+    t.peer_sends(at_ms(40), seg().seq(1).ack(1).sack(&[(at(1), at(4))]));
+    t.expect(at_ms(40), seg().seq(1).kind(PlanKind::Retransmit));
+    t.forget_output();
+    assert_eq!(t.info().snd_ssthresh, 7);
+    // The original comes, then the copy, which is reported.
+    t.peer_sends(at_ms(44), seg().seq(1).ack(at(4)));
+    t.forget_output();
+    t.peer_sends(at_ms(45), seg().seq(1).ack(at(4)).sack(&[(1, at(1))]));
+    assert_eq!(t.world.counters.dsack_undo, 1);
+    assert!(t.info().snd_cwnd >= 10, "{:?}", t.info());
+    assert!(t.info().snd_ssthresh > 7);
 }

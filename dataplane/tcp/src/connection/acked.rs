@@ -5,8 +5,9 @@ use core::time::Duration;
 
 use super::{Connection, Flags};
 use crate::cc::{self, Controller};
-use crate::recovery::log::{AckOutcome, Marks};
-use crate::recovery::{AckInfo, CaState, Change};
+use crate::recovery::log::{AckOutcome, Clues, Marks};
+use crate::recovery::prr::{Prr, Step};
+use crate::recovery::{AckInfo, CaState, Change, Reordered, Undo};
 use crate::timers::Timer;
 use crate::{Cx, Segment, SeqNum, SeqRange, StateEvent};
 
@@ -22,12 +23,26 @@ impl Connection {
         let old = seg.ack.before(self.hot.snd_una);
         let window_changed = !old && self.update_window(seg, wnd);
         let advanced = seg.ack.after(self.hot.snd_una);
-        self.judge_loss_probe(cx, seg, advanced, window_changed);
         let Some(ext) = self.ext.as_mut().filter(|ext| !ext.recovery.log.is_empty()) else {
             return;
         };
         let prior_packets = ext.recovery.log.packets_out();
+        let prior_una = self.hot.snd_una;
+        let known = seg.arrival != Segment::ARRIVAL_UNKNOWN;
         let mut outcome = AckOutcome {
+            clues: Clues {
+                now: if known { seg.arrival } else { cx.now },
+                min_rtt: self.hot.rtt.min_rtt(),
+                echo: self
+                    .hot
+                    .flags
+                    .has(Flags::TIMESTAMPS)
+                    .then_some(seg.options.timestamps)
+                    .flatten()
+                    .map(|(_, echo)| echo),
+                ts_offset: self.hot.ts_offset,
+                high_seq: ext.recovery.high_seq(),
+            },
             prior_high_sacked: ext.recovery.log.high_sacked(),
             ..AckOutcome::default()
         };
@@ -41,7 +56,8 @@ impl Connection {
                 extras.tally.on_progress(cx.now);
             }
         }
-        self.process_sack(cx, seg, &mut outcome);
+        self.process_sack(cx, seg, prior_una, &mut outcome);
+        self.judge_loss_probe(cx, seg, advanced, window_changed);
         if old && outcome.sacked == 0 {
             return;
         }
@@ -49,6 +65,7 @@ impl Connection {
 
         let duplicate = !old && !advanced && !window_changed && seg.len == 0 && !seg.flags.fin();
         let info = AckInfo {
+            prior_una,
             snd_una: self.hot.snd_una,
             snd_nxt: self.hot.snd_nxt,
             advanced,
@@ -56,8 +73,14 @@ impl Connection {
             sack: self.hot.flags.has(Flags::SACK),
             mss: u32::from(self.hot.snd_mss),
             max_reordering: cx.params.max_reordering,
+            min_rtt: self.hot.rtt.min_rtt(),
+            srtt: self.hot.rtt.srtt(),
+            knob: cx.params.recovery,
+            has_new_data: self.hot.write_seq.after(self.hot.snd_nxt) && self.usable_window() > 0,
         };
-        self.recover(cx, &info, &outcome);
+        let Some(ext) = &mut self.ext else { return };
+        let change = ext.recovery.on_ack(&info, &outcome);
+        self.apply(cx, &info, &change);
         self.after_ack_timers(cx, advanced || outcome.sacked > 0, sampled);
         if advanced {
             self.size_send_buffer(cx.params);
@@ -83,32 +106,20 @@ impl Connection {
 
     /// The peer's SACK blocks, RFC 2018 section 5 and RFC 2883: four at most, each checked, the first perhaps a
     /// report of a duplicate.
-    fn process_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment, outcome: &mut AckOutcome) {
+    fn process_sack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment,
+        prior_una: SeqNum,
+        outcome: &mut AckOutcome,
+    ) {
         if seg.options.sack.is_empty() || !self.hot.flags.has(Flags::SACK) {
             return;
         }
         let blocks = &seg.options.sack;
-        let Some(ext) = &mut self.ext else { return };
         for (i, &(start, end)) in blocks.iter().enumerate() {
             if i == 0 && is_duplicate_report(blocks, seg.ack) {
-                if start.before(end)
-                    && end.at_or_before(self.hot.snd_nxt)
-                    && self.hot.snd_una.bytes_since(start) <= self.hot.max_window.max(1)
-                {
-                    cx.counters.dsack_recv += 1;
-                    if let Some(extras) = &mut self.extras {
-                        // Reported segment by segment: RFC 2883 section 4.
-                        let mss = u32::from(self.hot.snd_mss).max(1);
-                        let dups = end.bytes_since(start).div_ceil(mss);
-                        let tally = &mut extras.tally;
-                        tally.dsack_dups = tally.dsack_dups.wrapping_add(dups);
-                    }
-                    if start.at_or_after(seg.ack) {
-                        cx.counters.dsack_ofo_recv += 1;
-                    }
-                } else {
-                    cx.counters.sack_discard += 1;
-                }
+                self.process_dsack(cx, seg, prior_una, (start, end));
                 continue;
             }
             let valid = start.before(end)
@@ -121,10 +132,52 @@ impl Connection {
                 cx.counters.sack_discard += u64::from(!overtaken);
                 continue;
             };
+            let Some(ext) = &mut self.ext else { return };
             ext.recovery.on_sack(block, outcome);
             cx.counters.sack_discard += u64::from(outcome.refused);
             outcome.refused = false;
         }
+    }
+
+    /// The peer says that it got a range twice, RFC 2883. Believed as far as we can have caused it.
+    fn process_dsack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment,
+        prior_una: SeqNum,
+        (start, end): (SeqNum, SeqNum),
+    ) {
+        let hot = &self.hot;
+        let sane = start.before(end) && end.at_or_before(hot.snd_nxt);
+        if !sane || hot.snd_una.bytes_since(start) > hot.max_window.max(1) {
+            cx.counters.sack_discard += 1;
+            return;
+        }
+        // Reported segment by segment: RFC 2883 section 4.
+        let segs = end.bytes_since(start).div_ceil(u32::from(hot.snd_mss).max(1));
+        cx.counters.dsack_recv += 1;
+        cx.counters.dsack_recv_segs += u64::from(segs);
+        cx.counters.dsack_ofo_recv += u64::from(start.at_or_after(seg.ack));
+        if let Some(extras) = &mut self.extras {
+            let tally = &mut extras.tally;
+            tally.dsack_dups = tally.dsack_dups.wrapping_add(segs);
+        }
+        let Some(ext) = &mut self.ext else { return };
+        ext.dsacked_segs = ext.dsacked_segs.saturating_add(segs);
+        if ext.dsacked_segs > self.warm.total_retrans {
+            // More than was ever sent twice.
+            cx.counters.dsack_ignored_dubious += 1;
+            return;
+        }
+        let Some(marker) = ext.recovery.undo_marker() else {
+            cx.counters.dsack_ignored_no_undo += 1;
+            return;
+        };
+        let probe = ext.tlp_is_retrans && ext.tlp_end_seq == Some(end);
+        if end.at_or_before(marker) {
+            cx.counters.dsack_ignored_old += 1;
+        }
+        ext.recovery.on_dsack(prior_una, hot.snd_nxt, end, segs, probe);
     }
 
     /// RFC 6298 section 3 and RFC 7323 section 4: the round trip, if this acknowledgement tells one.
@@ -175,45 +228,70 @@ impl Connection {
         true
     }
 
-    /// Loss detection, then what congestion control makes of it.
-    fn recover(&mut self, cx: &mut Cx<'_>, info: &AckInfo, outcome: &AckOutcome) {
+    /// What congestion control makes of what loss detection has found.
+    pub(super) fn apply(&mut self, cx: &mut Cx<'_>, info: &AckInfo, change: &Change) {
         let Some(ext) = &mut self.ext else { return };
-        cx.counters.delivered += u64::from(outcome.delivered);
-        let before = ext.recovery.ca_state();
-        let (change, found) = ext.recovery.on_ack(info, outcome);
-        cx.counters.lost_retransmit += u64::from(found.lost_retransmissions);
-        cx.counters.sack_reorder += u64::from(found.reordering_rose);
+        cx.counters.delivered += u64::from(change.delivered);
+        cx.counters.lost_retransmit += u64::from(change.lost_retransmissions);
+        match change.reordered {
+            Some(Reordered::Sack) => cx.counters.sack_reorder += 1,
+            Some(Reordered::Reno) => cx.counters.reno_reorder += 1,
+            Some(Reordered::Timestamps) => cx.counters.ts_reorder += 1,
+            None => {}
+        }
         if let Some(extras) = &mut self.extras {
             let tally = &mut extras.tally;
-            tally.delivered = tally.delivered.wrapping_add(outcome.delivered);
-            tally.reord_seen = tally.reord_seen.wrapping_add(found.reordering_rose.into());
+            tally.delivered = tally.delivered.wrapping_add(change.delivered);
+            tally.reord_seen = tally.reord_seen.wrapping_add(change.reordered.is_some().into());
         }
-        match change {
-            Change::Enter => {
-                if info.sack {
-                    cx.counters.sack_recovery += 1;
-                } else {
-                    cx.counters.reno_recovery += 1;
-                }
-                // One step down to the threshold. Proportional rate reduction would spread it over
-                // the round trip, by writing the window for each acknowledgement.
-                ext.cc.on_congestion_event(cx);
-                ext.cc.step_down();
+        match change.undo {
+            Some(Undo::Dsack) => cx.counters.dsack_undo += 1,
+            Some(Undo::Full) => cx.counters.full_undo += 1,
+            Some(Undo::Partial) => cx.counters.partial_undo += 1,
+            Some(Undo::Loss) => cx.counters.loss_undo += 1,
+            Some(Undo::SpuriousRto) => {
+                cx.counters.loss_undo += 1;
+                cx.counters.spurious_rtos += 1;
             }
-            Change::Exit(CaState::Recovery) => ext.cc.step_down(),
-            Change::Exit(_) | Change::None => {}
+            None => {}
         }
-        let learned = ext.recovery.reordering() > cx.params.reordering && outcome.delivered > 0;
-        let growing = info.advanced || learned;
-        if growing && before != CaState::Recovery && change != Change::Enter {
+        if change.undo.is_some() {
+            ext.cc.on_undo();
+        } else if change.exit == Some(CaState::Recovery) {
+            // RFC 9937 section 6.2: whatever the steps led to, this is where the reduction ends.
+            ext.cc.set_cwnd(ext.cc.ssthresh());
+        }
+        if change.enter {
+            if info.sack {
+                cx.counters.sack_recovery += 1;
+            } else {
+                cx.counters.reno_recovery += 1;
+            }
+            ext.cc.on_congestion_event(cx);
+            ext.prr = Prr::default();
+        }
+        if ext.recovery.ca_state() == CaState::Recovery {
+            let step = Step {
+                delivered: change.delivered,
+                in_flight: ext.recovery.in_flight(),
+                ssthresh: ext.cc.ssthresh(),
+                prior_cwnd: ext.cc.prior_cwnd(),
+                safe: info.advanced && !change.newly_lost,
+            };
+            if let Some(cwnd) = ext.prr.on_ack(&step) {
+                ext.cc.set_cwnd(cwnd);
+            }
+            return;
+        }
+        // Where packets are reordered, selective acknowledgements are progress enough.
+        let learned = ext.recovery.reordering() > cx.params.reordering;
+        if change.delivered > 0 && (info.advanced || learned) {
             let ack = cc::Ack {
-                acked: outcome.delivered,
+                acked: change.delivered,
                 in_flight_max: ext.usage.packets_max(),
                 cwnd_limited: ext.usage.limited(),
             };
-            if ack.acked > 0 {
-                ext.cc.on_ack(cx, &ack);
-            }
+            ext.cc.on_ack(cx, &ack);
         }
     }
 

@@ -7,6 +7,7 @@ use base::Instant;
 
 use super::{Connection, EXTENSION_IDLE, Flags};
 use crate::cc::Controller;
+use crate::recovery::{AckInfo, CaState};
 use crate::timers::Timer;
 use crate::{CloseReason, Cx, State, TcpParams, backoff_time};
 
@@ -28,12 +29,15 @@ impl Connection {
             self.on_delayed_ack_timer(cx);
         }
         let probe = self.hot.timers.take_expired(Timer::LossProbe, now);
+        let late = self.ext.as_ref().and_then(|ext| ext.recovery.reorder_at());
         if self.hot.timers.take_expired(Timer::Retransmit, now) {
             if self.packets_out() > 0 {
                 self.on_retransmit_timer(cx);
             } else {
                 self.on_persist_timer(cx);
             }
+        } else if probe && late.is_some() {
+            self.on_reorder_timer(cx);
         } else if probe {
             self.on_loss_probe_timer(cx);
         }
@@ -89,6 +93,7 @@ impl Connection {
             self.hot.timers.arm(Timer::Retransmit, now + rto.get().min(LOCAL_RETRY_MAX));
             return;
         }
+        let first = ext.waiting_since.is_none();
         let since = *ext.waiting_since.get_or_insert(head_sent);
         if rto.backoff() > 0 && self.is_given_up(cx.params, now, now.since(since)) {
             cx.counters.abort_on_timeout += 1;
@@ -104,8 +109,18 @@ impl Connection {
         if let Some(extras) = &mut self.extras {
             extras.tally.on_timeout(now);
         }
+        let numbers = (self.hot.snd_una, self.hot.snd_nxt);
         let timeout =
-            ext.recovery.on_timeout(self.hot.snd_una, self.hot.snd_nxt, cx.params.reordering);
+            ext.recovery.on_timeout(now, numbers, cx.params.reordering, first, cx.params.frto);
+        let sack = self.hot.flags.has(Flags::SACK);
+        match timeout.was {
+            CaState::Recovery if sack => cx.counters.sack_recovery_fail += 1,
+            CaState::Recovery => cx.counters.reno_recovery_fail += 1,
+            CaState::Disorder if sack => cx.counters.sack_failures += 1,
+            CaState::Disorder => cx.counters.reno_failures += 1,
+            CaState::Loss => cx.counters.loss_failures += 1,
+            CaState::Open => {}
+        }
         cx.counters.sack_reneging += u64::from(timeout.reneged);
         let in_flight = ext.recovery.in_flight();
         ext.cc.on_rto(cx, in_flight, timeout.fresh);
@@ -117,7 +132,14 @@ impl Connection {
 
     /// RFC 8985 section 7.2: a probe is due twice the round trip after what was sent or acknowledged
     /// last, and some time for the peer's timers; never once the retransmission timer would be first.
+    ///
+    /// While segments are late without being taken for lost, the slot is theirs (RFC 8985 section 6.3): a
+    /// probe is for times when nothing is known to be missing.
     pub(super) fn arm_loss_probe(&mut self, now: Instant, params: &TcpParams) {
+        if let Some(at) = self.ext.as_ref().and_then(|ext| ext.recovery.reorder_at()) {
+            self.hot.timers.arm(Timer::LossProbe, at);
+            return;
+        }
         let srtt = self.hot.rtt.srtt().filter(|_| self.may_probe(params));
         let at = srtt.map(|srtt| {
             // A lone segment may wait for the peer's delayed acknowledgement.
@@ -141,18 +163,52 @@ impl Connection {
             })
     }
 
+    /// RFC 8985 section 6.3: what was late has not come.
+    fn on_reorder_timer(&mut self, cx: &mut Cx<'_>) {
+        let hot = &self.hot;
+        let numbers = (hot.snd_una, hot.snd_nxt);
+        let times = (hot.rtt.min_rtt(), hot.rtt.srtt());
+        let info = AckInfo {
+            prior_una: hot.snd_una,
+            snd_una: hot.snd_una,
+            snd_nxt: hot.snd_nxt,
+            advanced: false,
+            duplicates: 0,
+            sack: true,
+            mss: u32::from(hot.snd_mss),
+            max_reordering: cx.params.max_reordering,
+            min_rtt: hot.rtt.min_rtt(),
+            srtt: hot.rtt.srtt(),
+            knob: cx.params.recovery,
+            has_new_data: false,
+        };
+        let Some(ext) = &mut self.ext else { return };
+        let mut change = ext.recovery.on_reorder_timer(cx.now, numbers, times, cx.params.recovery);
+        // The timer stands for the acknowledgement that did not come: one segment may leave.
+        let delivered = core::mem::replace(&mut change.delivered, 0);
+        debug_assert_eq!(delivered, 0);
+        self.apply(cx, &info, &change);
+        if change.enter
+            && let Some(ext) = &mut self.ext
+        {
+            let in_flight = ext.recovery.in_flight();
+            ext.cc.set_cwnd(in_flight.saturating_add(1));
+        }
+        self.arm_loss_probe(cx.now, cx.params);
+    }
+
     /// RFC 8985 section 7.3: new data if there are any, else the last segment again. Its
     /// acknowledgement shows what has arrived, long before the retransmission timer would ask.
     fn on_loss_probe_timer(&mut self, cx: &mut Cx<'_>) {
         if !self.may_probe(cx.params) {
             return;
         }
-        let (snd_una, snd_nxt) = (self.hot.snd_una, self.hot.snd_nxt);
+        let snd_nxt = self.hot.snd_nxt;
         let new_data = self.hot.write_seq.after(snd_nxt) && self.usable_window() > 0;
         let Some(ext) = &mut self.ext else { return };
         if new_data {
             self.hot.flags.set(Flags::LOSS_PROBE_OWED);
-        } else if !ext.recovery.probe_tail(snd_una) {
+        } else if !ext.recovery.probe_tail() {
             return;
         }
         ext.tlp_is_retrans = !new_data;

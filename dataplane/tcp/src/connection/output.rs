@@ -30,8 +30,6 @@ pub(super) enum Action {
         record: Record,
         len: u32,
     },
-    /// Make the rescue retransmission possible, then ask again.
-    Rescue,
     /// New data, a FIN, or both.
     Data {
         len: u32,
@@ -57,23 +55,17 @@ impl Connection {
             self.note_usage(cx, quiet);
             return None;
         }
-        loop {
-            match self.decide(cx, segs_max) {
-                Ok(Action::Rescue) => {
-                    let una = self.hot.snd_una;
-                    self.ext.as_mut().map(|ext| ext.recovery.rescue(una));
-                }
-                Ok(action) => {
-                    self.hot.quiet = Quiet::Nothing;
-                    return Some(self.plan(cx, action));
-                }
-                Err(quiet) => {
-                    self.hot.quiet = quiet;
-                    self.hot.flags.clear(Flags::LOSS_PROBE_OWED);
-                    self.note_usage(cx, quiet);
-                    self.settle(cx);
-                    return None;
-                }
+        match self.decide(cx, segs_max) {
+            Ok(action) => {
+                self.hot.quiet = Quiet::Nothing;
+                Some(self.plan(cx, action))
+            }
+            Err(quiet) => {
+                self.hot.quiet = quiet;
+                self.hot.flags.clear(Flags::LOSS_PROBE_OWED);
+                self.note_usage(cx, quiet);
+                self.settle(cx);
+                None
             }
         }
     }
@@ -130,17 +122,19 @@ impl Connection {
         let room = cwnd.saturating_sub(ext.recovery.in_flight()).max(u32::from(probing));
         // One plan takes at most half of the window, so that acknowledgements keep coming.
         let burst = if probing { 1 } else { (cwnd / 2).max(1).min(segs_max) };
+        if ext.recovery.asks_with_new_data() {
+            // RFC 5682 section 2.1, step 2b: retransmissions wait unless there is nothing to ask with.
+            let asked = self.hot.snd_nxt.after(ext.recovery.high_seq());
+            match self.decide_new_data(cx, room, burst) {
+                Ok(action) => return Ok(action),
+                Err(quiet) if asked => return Err(quiet),
+                Err(_) => {}
+            }
+        }
         if let Some(record) = ext.recovery.next_retransmission() {
             return self.decide_retransmission(record, room, burst);
         }
-        let quiet = match self.decide_new_data(cx, room, burst) {
-            Ok(action) => return Ok(action),
-            Err(quiet) => quiet,
-        };
-        if quiet == Quiet::Nothing && room > 0 && ext.recovery.wants_rescue() {
-            return Ok(Action::Rescue);
-        }
-        Err(quiet)
+        self.decide_new_data(cx, room, burst)
     }
 
     fn decide_retransmission(
@@ -308,7 +302,7 @@ impl Connection {
             Action::Ack if plan.options.sack.is_empty() => {
                 plan.options.user_timeout = self.user_timeout_option(cx.params);
             }
-            Action::Ack | Action::Rescue => {}
+            Action::Ack => {}
         }
         plan
     }
@@ -451,10 +445,10 @@ impl Connection {
             start: plan.seq,
             end,
             sent: now,
-            rxt_nxt: end,
             seg_size: u16::try_from(plan.seg_size).unwrap_or(u16::MAX),
             marks,
         });
+        ext.prr.on_sent(taken);
         ext.last_sent = now;
         hot.snd_nxt = end;
         if let Some(extras) = &mut self.extras {
@@ -496,9 +490,9 @@ impl Connection {
 
     fn on_resent(&mut self, cx: &mut Cx<'_>, plan: &Plan, taken: u32) {
         let now = cx.now;
-        let snd_nxt = self.hot.snd_nxt;
         let Some(ext) = &mut self.ext else { return };
-        ext.recovery.on_retransmitted(plan.seq, taken, now, snd_nxt);
+        ext.recovery.on_retransmitted(plan.seq, taken, now);
+        ext.prr.on_sent(taken);
         match ext.recovery.ca_state() {
             CaState::Loss => cx.counters.slow_start_retrans += u64::from(taken),
             // A tail loss probe, which has its own counter.

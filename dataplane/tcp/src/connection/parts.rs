@@ -10,6 +10,7 @@ use base::Instant;
 use crate::cc::CongestionControl;
 use crate::params::CongestionAlgorithm;
 use crate::recovery::Recovery;
+use crate::recovery::prr::Prr;
 use crate::recv::Assembler;
 use crate::recv::ack::AckPace;
 use crate::recv::autotune::Autotune;
@@ -252,6 +253,10 @@ const _: () = assert!(size_of::<Warm>() <= 128);
 pub(super) struct Extension {
     pub(super) recovery: Recovery,
     pub(super) cc: CongestionControl,
+    /// Of the present fast recovery.
+    pub(super) prr: Prr,
+    /// Segments that the peer has reported as duplicates.
+    pub(super) dsacked_segs: u32,
     pub(super) assembler: Assembler,
     pub(super) autotune: Autotune,
     /// Range received twice, to be reported once.

@@ -10,9 +10,11 @@
 //! the last ends at `snd_nxt`. A look-up is a binary search.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use base::Instant;
 
+use crate::timestamp::{ts_before, ts_val};
 use crate::{SeqNum, SeqRange};
 
 /// Records at most. Beyond it nothing is split any more: selective acknowledgements inside a record
@@ -24,6 +26,9 @@ pub(crate) const RECORDS_NEW_DATA_MAX: usize = RECORDS_MAX * 3 / 4;
 
 /// Records up to which every check in debug builds looks at all of them.
 const CHECKED_RECORDS: usize = 64;
+
+/// Records that wait for judgement which one look considers for its timer.
+const WAITING_RECORDS: usize = 32;
 
 /// What is known of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +61,11 @@ impl Marks {
     pub(crate) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
+
+    /// Lost, and not on its way again.
+    pub(crate) const fn is_to_resend(self) -> bool {
+        self.has(Self::LOST) && !self.has(Self::RETRANS)
+    }
 }
 
 /// A range sent at one time.
@@ -66,8 +76,6 @@ pub(crate) struct Record {
     pub(crate) end: SeqNum,
     /// When it was sent last.
     pub(crate) sent: Instant,
-    /// `snd_nxt` when it was retransmitted last: what was sent later lies beyond.
-    pub(crate) rxt_nxt: SeqNum,
     /// Payload bytes of each segment but the last.
     pub(crate) seg_size: u16,
     pub(crate) marks: Marks,
@@ -84,9 +92,81 @@ impl Record {
     }
 }
 
+/// What is known beside the numbers when an acknowledgement is entered into the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clues {
+    /// When it arrived.
+    pub(crate) now: Instant,
+    /// The least round trip known.
+    pub(crate) min_rtt: Option<Duration>,
+    /// Its timestamp echo, if timestamps are in force.
+    pub(crate) echo: Option<u32>,
+    /// Offset of our timestamp clock.
+    pub(crate) ts_offset: u32,
+    /// `snd_nxt` when the present episode began.
+    pub(crate) high_seq: SeqNum,
+}
+
+impl Clues {
+    /// The echo is of a segment sent before `sent`, so the acknowledgement was caused by one.
+    pub(crate) fn echoes_before(&self, sent: Instant) -> bool {
+        self.echo.is_some_and(|echo| ts_before(echo, ts_val(sent, self.ts_offset)))
+    }
+}
+
+/// A delivered segment, as time-ordered loss detection sees it (RFC 8985 section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    /// When it was sent (last).
+    pub(crate) sent: Instant,
+    /// Its end.
+    pub(crate) end: SeqNum,
+    /// From then to its acknowledgement.
+    pub(crate) rtt: Duration,
+}
+
+impl Delivered {
+    /// Whether a segment sent at `sent` that ends at `end` was sent before this one.
+    pub(crate) fn is_after(&self, sent: Instant, end: SeqNum) -> bool {
+        self.sent > sent || self.sent == sent && self.end.after(end)
+    }
+}
+
+/// What time-ordered detection says of one segment that is not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// Nothing sent later is known to have arrived.
+    Open,
+    /// It may still be on its way for so long.
+    Wait(Duration),
+    Lost,
+}
+
+/// What [`TransmitLog::detect`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Detected {
+    /// Segments newly taken for lost, retransmissions among them.
+    pub(crate) lost: u32,
+    /// Retransmissions among them, segments.
+    pub(crate) lost_retransmissions: u32,
+    /// Where the first of them begins.
+    pub(crate) first: Option<SeqNum>,
+    /// Others are to be judged again after this time.
+    pub(crate) wait: Option<Duration>,
+}
+
+/// A range that was sent again at one time.
+#[derive(Clone, Copy, Debug)]
+struct Resent {
+    start: SeqNum,
+    end: SeqNum,
+    sent: Instant,
+}
+
 /// What an acknowledgement did to the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckOutcome {
+    pub(crate) clues: Clues,
     /// End of the highest range selectively acknowledged before this acknowledgement.
     pub(crate) prior_high_sacked: Option<SeqNum>,
     /// Segments acknowledged cumulatively.
@@ -107,17 +187,45 @@ pub(crate) struct AckOutcome {
     pub(crate) reordered: Option<SeqNum>,
     /// Blocks of the peer that could not be used because the log is full.
     pub(crate) refused: bool,
+    /// Of the segments delivered, the one that was sent last.
+    pub(crate) newest: Option<Delivered>,
+    /// A segment that was sent once only, before the episode began, was delivered: what F-RTO looks for.
+    pub(crate) original_delivered: bool,
+}
+
+impl AckOutcome {
+    /// A segment of `record` that ends at `end` has been delivered.
+    fn note_delivered(&mut self, record: &Record, end: SeqNum) {
+        let resent = record.marks.has(Marks::EVER_RETRANS);
+        self.original_delivered |= !resent && end.at_or_before(self.clues.high_seq);
+        let rtt = self.clues.now.since(record.sent);
+        if resent {
+            // RFC 8985 section 6.2, step 2: the acknowledgement may be of an earlier copy.
+            let too_soon = self.clues.min_rtt.is_some_and(|min| rtt < min);
+            if too_soon || self.clues.echoes_before(record.sent) {
+                return;
+            }
+        }
+        if self.newest.is_none_or(|newest| !newest.is_after(record.sent, end)) {
+            self.newest = Some(Delivered { sent: record.sent, end, rtt });
+        }
+    }
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct TransmitLog {
     records: VecDeque<Record>,
+    /// Retransmissions in the order of their sending; those that no record bears out any more are
+    /// passed over.
+    resent: VecDeque<Resent>,
     /// Segments in all records.
     packets_out: u32,
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
+    /// Lost, and not on its way again.
+    resend_out: u32,
     /// End of the highest range selectively acknowledged; meaningful while `sacked_out` is not zero.
     high_sacked: SeqNum,
 }
@@ -126,10 +234,12 @@ impl TransmitLog {
     pub(crate) fn new() -> Self {
         Self {
             records: VecDeque::new(),
+            resent: VecDeque::new(),
             packets_out: 0,
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
+            resend_out: 0,
             high_sacked: SeqNum::default(),
         }
     }
@@ -225,22 +335,17 @@ impl TransmitLog {
         let marks = head.marks;
         out.acked += segs;
         self.packets_out -= segs;
-        if marks.has(Marks::SACKED) {
-            self.sacked_out -= segs;
-        } else {
+        self.discount(segs, marks);
+        if !marks.has(Marks::SACKED) {
             out.delivered += segs;
+            let end = head.start.add(segs * u32::from(head.seg_size.max(1)));
+            out.note_delivered(head, if segs == head.segs() { head.end } else { end });
             if !marks.has(Marks::EVER_RETRANS)
                 && out.prior_high_sacked.is_some_and(|h| head.start.before(h))
             {
                 let lowest = out.reordered.map_or(head.start, |r| r.earlier(head.start));
                 out.reordered = Some(lowest);
             }
-        }
-        if marks.has(Marks::LOST) {
-            self.lost_out -= segs;
-        }
-        if marks.has(Marks::RETRANS) {
-            self.retrans_out -= segs;
         }
         out.retrans_acked |= marks.has(Marks::EVER_RETRANS);
         if !marks.has(Marks::EVER_RETRANS.with(Marks::SACKED)) && out.first_sent.is_none() {
@@ -300,17 +405,36 @@ impl TransmitLog {
         self.merge_sacked(first.saturating_sub(1), index);
     }
 
+    /// Take `segs` segments with these marks out of the counts.
+    fn discount(&mut self, segs: u32, marks: Marks) {
+        self.sacked_out -= if marks.has(Marks::SACKED) { segs } else { 0 };
+        self.lost_out -= if marks.has(Marks::LOST) { segs } else { 0 };
+        self.retrans_out -= if marks.has(Marks::RETRANS) { segs } else { 0 };
+        self.resend_out -= if marks.is_to_resend() { segs } else { 0 };
+    }
+
+    fn count(&mut self, segs: u32, marks: Marks) {
+        self.sacked_out += if marks.has(Marks::SACKED) { segs } else { 0 };
+        self.lost_out += if marks.has(Marks::LOST) { segs } else { 0 };
+        self.retrans_out += if marks.has(Marks::RETRANS) { segs } else { 0 };
+        self.resend_out += if marks.is_to_resend() { segs } else { 0 };
+    }
+
+    /// Change what is known of a record; the counts follow.
+    fn set_marks(&mut self, index: usize, marks: Marks) {
+        let Some(record) = self.records.get_mut(index) else { return };
+        let (segs, before) = (record.segs(), record.marks);
+        record.marks = marks;
+        self.discount(segs, before);
+        self.count(segs, marks);
+    }
+
     fn mark_sacked(&mut self, index: usize, out: &mut AckOutcome) {
         let any_sacked = self.sacked_out > 0;
-        let Some(record) = self.records.get_mut(index) else { return };
+        let Some(record) = self.records.get(index).copied() else { return };
         let segs = record.segs();
         let marks = record.marks;
-        if marks.has(Marks::LOST) {
-            self.lost_out -= segs;
-        }
-        if marks.has(Marks::RETRANS) {
-            self.retrans_out -= segs;
-        }
+        out.note_delivered(&record, record.end);
         out.retrans_acked |= marks.has(Marks::EVER_RETRANS);
         if !marks.has(Marks::EVER_RETRANS) {
             out.sack_sent.get_or_insert(record.sent);
@@ -319,9 +443,8 @@ impl TransmitLog {
                     Some(out.reordered.map_or(record.start, |r| r.earlier(record.start)));
             }
         }
-        record.marks = marks.without(Marks::LOST.with(Marks::RETRANS)).with(Marks::SACKED);
+        self.set_marks(index, marks.without(Marks::LOST.with(Marks::RETRANS)).with(Marks::SACKED));
         self.high_sacked = if any_sacked { self.high_sacked.later(record.end) } else { record.end };
-        self.sacked_out += segs;
         out.sacked += segs;
         out.delivered += segs;
     }
@@ -368,124 +491,196 @@ impl TransmitLog {
 
     /// Take the record for lost. Nothing happens to one that the peer holds.
     pub(crate) fn mark_lost(&mut self, index: usize) {
-        let Some(record) = self.records.get_mut(index) else { return };
-        if record.marks.has(Marks::SACKED) {
-            return;
+        let Some(record) = self.records.get(index) else { return };
+        if !record.marks.has(Marks::SACKED) {
+            self.set_marks(index, record.marks.with(Marks::LOST).without(Marks::RETRANS));
         }
-        let segs = record.segs();
-        if !record.marks.has(Marks::LOST) {
-            self.lost_out += segs;
-        }
-        if record.marks.has(Marks::RETRANS) {
-            self.retrans_out -= segs;
-        }
-        record.marks = record.marks.with(Marks::LOST).without(Marks::RETRANS);
     }
 
-    /// Take only the first segment of the log for lost.
-    pub(crate) fn mark_head_lost(&mut self) {
-        let Some(head) = self.records.front().copied() else { return };
-        let boundary = head.start.add(u32::from(head.seg_size.max(1)));
-        if head.segs() > 1 && !self.split(0, boundary) {
-            return;
-        }
-        self.mark_lost(0);
-    }
-
-    /// Take the last segment of the log for lost unless something is known about it. True if so.
-    pub(crate) fn mark_tail_lost(&mut self) -> bool {
-        let Some(index) = self.records.len().checked_sub(1) else { return false };
-        let Some(tail) = self.records.get(index).copied() else { return false };
-        if tail.marks.has(Marks::SACKED.with(Marks::LOST).with(Marks::RETRANS)) {
+    /// Take only the first segment of the log for lost. True if it was not already.
+    pub(crate) fn mark_head_lost(&mut self) -> bool {
+        let Some(head) = self.records.front().copied() else { return false };
+        if head.marks.has(Marks::LOST.with(Marks::SACKED)) {
             return false;
         }
-        let size = u32::from(tail.seg_size.max(1));
-        let boundary = tail.start.add((tail.segs() - 1) * size);
-        if boundary != tail.start {
-            if !self.split(index, boundary) {
-                return false;
-            }
-            self.mark_lost(index + 1);
-        } else {
-            self.mark_lost(index);
+        let boundary = head.start.add(u32::from(head.seg_size.max(1)));
+        if head.segs() > 1 && !self.split(0, boundary) {
+            return false;
         }
+        self.mark_lost(0);
         true
     }
 
-    /// Mark all records that begin in `from..to` lost that are not yet and of which no retransmission
-    /// is in flight. Returns whether there was one.
-    pub(crate) fn mark_lost_range(&mut self, from: SeqNum, to: SeqNum) -> bool {
-        let mut index = self.find(from);
-        let mut any = false;
-        while let Some(record) = self.records.get(index) {
-            if record.start.at_or_after(to) {
-                break;
+    /// Where the last segment of the log begins, as a record of its own, unless something is known of
+    /// it already.
+    pub(crate) fn isolate_tail(&mut self) -> Option<SeqNum> {
+        let index = self.records.len().checked_sub(1)?;
+        let tail = self.records.get(index).copied()?;
+        if tail.marks.has(Marks::SACKED.with(Marks::LOST).with(Marks::RETRANS)) {
+            return None;
+        }
+        let size = u32::from(tail.seg_size.max(1));
+        let boundary = tail.start.add((tail.segs() - 1) * size);
+        if boundary != tail.start && !self.split(index, boundary) {
+            return None;
+        }
+        Some(boundary)
+    }
+
+    /// RFC 8985 section 6.2, step 5: judge what is in flight in the order of its sending. What was sent
+    /// once only lies in that order in the log; `from` is where the last look ended, and moves on.
+    /// Retransmissions have a queue of their own. Each record is passed over once, so the work for one
+    /// acknowledgement is small on average, whatever the peer does.
+    pub(crate) fn detect(
+        &mut self,
+        from: &mut SeqNum,
+        judge: impl Fn(Instant, SeqNum) -> Judgement,
+    ) -> Detected {
+        let mut found = Detected::default();
+        self.detect_originals(from, &judge, &mut found);
+        self.detect_resent(&judge, &mut found);
+        found
+    }
+
+    fn detect_originals(
+        &mut self,
+        from: &mut SeqNum,
+        judge: &impl Fn(Instant, SeqNum) -> Judgement,
+        found: &mut Detected,
+    ) {
+        let known = Marks::SACKED.with(Marks::LOST).with(Marks::EVER_RETRANS);
+        let mut index = self.find(*from);
+        while let Some(record) = self.records.get(index).copied() {
+            if !record.marks.has(known) {
+                match judge(record.sent, record.end) {
+                    Judgement::Lost => {
+                        self.mark_lost(index);
+                        found.lost += record.segs();
+                        found.first.get_or_insert(record.start);
+                    }
+                    Judgement::Open => return,
+                    Judgement::Wait(time) => {
+                        found.wait = Some(self.longest_wait(index, time, judge));
+                        return;
+                    }
+                }
             }
-            if !record.marks.has(Marks::SACKED.with(Marks::LOST).with(Marks::RETRANS)) {
-                self.mark_lost(index);
-                any = true;
-            }
+            *from = record.end;
             index += 1;
         }
-        any
     }
 
-    /// Everything in flight that the peer does not hold is lost, retransmissions included. With
-    /// `forget_sack` (the peer has reneged, or may have) what it said to hold is lost too.
-    pub(crate) fn mark_all_lost(&mut self, forget_sack: bool) {
-        if forget_sack {
-            for record in &mut self.records {
-                record.marks = record.marks.without(Marks::SACKED);
-            }
-            self.sacked_out = 0;
-        }
-        for index in 0..self.records.len() {
-            self.mark_lost(index);
-        }
-    }
-
-    /// Retransmissions after which data were sent that have arrived by now: lost again. Considers
-    /// those with `rxt_nxt` at or before `edge`; returns how many segments that were, and the
-    /// earliest `rxt_nxt` of the others.
-    pub(crate) fn mark_lost_retransmissions(&mut self, edge: SeqNum) -> (u32, Option<SeqNum>) {
-        let mut segs = 0;
-        let mut earliest: Option<SeqNum> = None;
-        for index in 0..self.records.len() {
-            let Some(record) = self.records.get(index).copied() else { break };
-            if !record.marks.has(Marks::RETRANS) {
+    /// One timer for all that wait is enough, so it is set for the last of them, within reason.
+    fn longest_wait(
+        &self,
+        index: usize,
+        mut longest: Duration,
+        judge: &impl Fn(Instant, SeqNum) -> Judgement,
+    ) -> Duration {
+        let known = Marks::SACKED.with(Marks::LOST).with(Marks::EVER_RETRANS);
+        for record in self.records.range(index..).take(WAITING_RECORDS) {
+            if record.marks.has(known) {
                 continue;
             }
-            if record.rxt_nxt.at_or_before(edge) {
-                segs += record.segs();
-                self.mark_lost(index);
-            } else {
-                earliest = Some(earliest.map_or(record.rxt_nxt, |e| e.earlier(record.rxt_nxt)));
+            match judge(record.sent, record.end) {
+                Judgement::Wait(time) => longest = longest.max(time),
+                _ => break,
             }
         }
-        (segs, earliest)
+        longest
+    }
+
+    fn detect_resent(
+        &mut self,
+        judge: &impl Fn(Instant, SeqNum) -> Judgement,
+        found: &mut Detected,
+    ) {
+        while let Some(resent) = self.resent.front().copied() {
+            let mut index = self.find(resent.start);
+            let mut waiting = false;
+            while let Some(record) = self.records.get(index).copied() {
+                if record.start.at_or_after(resent.end) {
+                    break;
+                }
+                if record.marks.has(Marks::RETRANS) && record.sent == resent.sent {
+                    match judge(record.sent, record.end) {
+                        Judgement::Lost => {
+                            self.mark_lost(index);
+                            found.lost += record.segs();
+                            found.lost_retransmissions += record.segs();
+                            let first =
+                                found.first.map_or(record.start, |f| f.earlier(record.start));
+                            found.first = Some(first);
+                        }
+                        Judgement::Open => waiting = true,
+                        Judgement::Wait(time) => {
+                            waiting = true;
+                            found.wait = Some(found.wait.map_or(time, |wait| wait.max(time)));
+                        }
+                    }
+                }
+                index += 1;
+            }
+            if waiting {
+                return;
+            }
+            self.resent.pop_front();
+        }
+    }
+
+    /// The loss was none: forget what was taken for lost.
+    pub(crate) fn unmark_lost(&mut self) {
+        for index in 0..self.records.len() {
+            if let Some(record) = self.records.get(index)
+                && record.marks.has(Marks::LOST)
+            {
+                self.set_marks(index, record.marks.without(Marks::LOST));
+            }
+        }
+    }
+
+    /// A timeout: everything in flight that the peer does not hold is lost, retransmissions included, but
+    /// for what `recent` says was sent a moment ago; the head is lost in any case. With `forget_sack`
+    /// (the peer has reneged, or may have) what it said to hold is lost too. Returns where the first
+    /// record begins that was left alone and was sent once only, if there is one.
+    pub(crate) fn mark_all_lost(
+        &mut self,
+        forget_sack: bool,
+        recent: impl Fn(Instant) -> bool,
+    ) -> Option<SeqNum> {
+        if forget_sack {
+            for index in 0..self.records.len() {
+                if let Some(record) = self.records.get(index) {
+                    self.set_marks(index, record.marks.without(Marks::SACKED));
+                }
+            }
+        }
+        let mut spared = None;
+        for index in 0..self.records.len() {
+            let Some(record) = self.records.get(index).copied() else { break };
+            if index > 0 && !record.marks.has(Marks::SACKED) && recent(record.sent) {
+                if !record.marks.has(Marks::EVER_RETRANS.with(Marks::LOST)) {
+                    spared.get_or_insert(record.start);
+                }
+                continue;
+            }
+            self.mark_lost(index);
+        }
+        spared
     }
 
     /// Index of the first record from `from` on that is lost and not retransmitted since.
     pub(crate) fn next_lost(&self, from: SeqNum) -> Option<usize> {
-        if self.lost_out == self.retrans_out {
+        if self.resend_out == 0 {
             return None;
         }
         let start = self.find(from);
-        (start..self.records.len()).find(|&i| {
-            self.records
-                .get(i)
-                .is_some_and(|r| r.marks.has(Marks::LOST) && !r.marks.has(Marks::RETRANS))
-        })
+        (start..self.records.len())
+            .find(|&i| self.records.get(i).is_some_and(|r| r.marks.is_to_resend()))
     }
 
     /// The first `segs` segments of the record that begins at `start` were sent again.
-    pub(crate) fn on_retransmitted(
-        &mut self,
-        start: SeqNum,
-        segs: u32,
-        now: Instant,
-        snd_nxt: SeqNum,
-    ) {
+    pub(crate) fn on_retransmitted(&mut self, start: SeqNum, segs: u32, now: Instant) {
         let index = self.find(start);
         let Some(record) = self.records.get(index).copied() else { return };
         debug_assert_eq!(record.start, start);
@@ -497,11 +692,18 @@ impl TransmitLog {
         }
         let Some(record) = self.records.get_mut(index) else { return };
         record.sent = now;
-        record.rxt_nxt = snd_nxt;
-        if !record.marks.has(Marks::RETRANS) {
-            self.retrans_out += record.segs();
+        let (end, marks) = (record.end, record.marks);
+        self.set_marks(index, marks.with(Marks::RETRANS.with(Marks::EVER_RETRANS)));
+        match self.resent.back_mut() {
+            Some(last) if last.sent == now && last.end == start => last.end = end,
+            _ => {
+                if self.resent.len() >= RECORDS_MAX {
+                    // Watched by the retransmission timer alone.
+                    self.resent.pop_front();
+                }
+                self.resent.push_back(Resent { start, end, sent: now });
+            }
         }
-        record.marks = record.marks.with(Marks::RETRANS.with(Marks::EVER_RETRANS));
     }
 
     /// The path carries no segment larger than `mss` any more: cut what is in flight accordingly and
@@ -524,42 +726,28 @@ impl TransmitLog {
     }
 
     fn recount(&mut self) {
-        [self.packets_out, self.sacked_out, self.lost_out, self.retrans_out] = self.sums();
+        [self.packets_out, self.sacked_out, self.lost_out, self.retrans_out, self.resend_out] =
+            self.sums();
     }
 
-    /// The four counts as the records have them.
-    fn sums(&self) -> [u32; 4] {
-        let mut sums = [0u32; 4];
+    /// The counts as the records have them.
+    fn sums(&self) -> [u32; 5] {
+        let mut sums = [0u32; 5];
         for record in &self.records {
             let segs = record.segs();
             let marks = record.marks;
-            let counted =
-                [true, marks.has(Marks::SACKED), marks.has(Marks::LOST), marks.has(Marks::RETRANS)];
+            let counted = [
+                true,
+                marks.has(Marks::SACKED),
+                marks.has(Marks::LOST),
+                marks.has(Marks::RETRANS),
+                marks.is_to_resend(),
+            ];
             for (sum, counted) in sums.iter_mut().zip(counted) {
                 *sum = sum.saturating_add(if counted { segs } else { 0 });
             }
         }
         sums
-    }
-
-    /// Where loss begins: everything before the answer has at least `threshold` segments selectively
-    /// acknowledged above it (RFC 6675 section 4, IsLost).
-    pub(crate) fn lost_edge(&self, threshold: u32) -> Option<SeqNum> {
-        let high = self.high_sacked().filter(|_| self.sacked_out >= threshold)?;
-        let mut above = 0u32;
-        let mut index = self.find(high.sub(1));
-        loop {
-            let record = self.records.get(index)?;
-            if record.marks.has(Marks::SACKED) {
-                let segs = record.segs();
-                if above.saturating_add(segs) >= threshold {
-                    let below = segs - (threshold - above).clamp(1, segs);
-                    return Some(record.start.add(below * u32::from(record.seg_size.max(1))));
-                }
-                above += segs;
-            }
-            index = index.checked_sub(1)?;
-        }
     }
 
     /// What must hold, checked in debug builds; in full while the log is short.
@@ -579,7 +767,8 @@ impl TransmitLog {
             assert!(record.start.before(record.end), "an empty record");
             at = record.end;
         }
-        let counts = [self.packets_out, self.sacked_out, self.lost_out, self.retrans_out];
+        let counts =
+            [self.packets_out, self.sacked_out, self.lost_out, self.retrans_out, self.resend_out];
         assert_eq!(self.sums(), counts, "the log's counts drifted");
     }
 }

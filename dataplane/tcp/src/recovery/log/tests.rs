@@ -16,7 +16,6 @@ fn record(start: u32, len: u32, size: u16, ms: u64) -> Record {
         start: seq(start),
         end: seq(start.wrapping_add(len)),
         sent: at(ms),
-        rxt_nxt: seq(start.wrapping_add(len)),
         seg_size: size,
         marks: Marks::default(),
     }
@@ -115,34 +114,114 @@ fn records_of_one_moment_merge_when_their_segments_do() {
     assert_eq!(log.packets_out(), 10 + 5 + 1 + 1 + 1 + 2);
 }
 
+/// Judges by `(sent, end)` alone: lost if before this.
+fn before(ms: u64, end: u32) -> impl Fn(Instant, SeqNum) -> Judgement {
+    let newest = Delivered { sent: at(ms), end: seq(end), rtt: Duration::ZERO };
+    move |sent, end| if newest.is_after(sent, end) { Judgement::Lost } else { Judgement::Open }
+}
+
 #[test]
-fn the_edge_of_loss_lies_below_the_last_three_segments() {
+fn what_was_sent_before_the_newest_delivered_is_lost_once() {
     let mut log = ten(0);
-    assert_eq!(log.lost_edge(3), None);
-    sack(&mut log, 100, 300);
-    assert_eq!(log.lost_edge(3), None);
-    sack(&mut log, 700, 800);
-    assert_eq!(log.lost_edge(3), Some(seq(100)));
-    sack(&mut log, 100, 800);
-    assert_eq!(log.lost_edge(3), Some(seq(500)), "inside a merged record");
+    sack(&mut log, 300, 500);
+    let mut from = seq(0);
+    let found = log.detect(&mut from, before(1, 500));
+    assert_eq!((found.lost, found.first, from), (3, Some(seq(0)), seq(500)));
+    assert_eq!(log.detect(&mut from, before(1, 500)), Detected::default());
+    assert_eq!((log.lost_out(), log.next_lost(seq(0))), (3, Some(0)));
+    sack(&mut log, 900, 1000);
+    assert_eq!(log.detect(&mut from, before(1, 1000)).lost, 4);
+    log.check(seq(0), seq(1000));
+}
+
+#[test]
+fn those_that_wait_share_one_timer() {
+    let mut log = TransmitLog::new();
+    for i in 0..5 {
+        log.push(record(i * 100, 100, 100, u64::from(i)));
+    }
+    sack(&mut log, 400, 500);
+    let mut from = seq(0);
+    let judge = |sent: Instant, _| match sent.since(at(1)) {
+        Duration::ZERO if sent <= at(1) => Judgement::Lost,
+        _ => Judgement::Wait(sent.since(at(1))),
+    };
+    let found = log.detect(&mut from, judge);
+    assert_eq!((found.lost, found.wait), (2, Some(Duration::from_millis(2))));
 }
 
 #[test]
 fn lost_retransmitted_and_lost_again() {
     let mut log = ten(0);
     sack(&mut log, 400, 1000);
-    assert!(log.mark_lost_range(seq(0), seq(400)));
-    assert!(!log.mark_lost_range(seq(0), seq(400)), "once");
-    assert_eq!((log.lost_out(), log.next_lost(seq(0))), (4, Some(0)));
-    log.on_retransmitted(seq(0), 2, at(9), seq(1000));
+    let mut from = seq(0);
+    assert_eq!(log.detect(&mut from, before(1, 1000)).lost, 4);
+    log.on_retransmitted(seq(0), 2, at(9));
     assert_eq!((log.retrans_out(), log.next_lost(seq(0))), (2, Some(1)));
     assert_eq!(log.get(1).map(|r| r.start), Some(seq(200)));
-    assert_eq!(log.mark_lost_retransmissions(seq(900)), (0, Some(seq(1000))));
-    assert_eq!(log.mark_lost_retransmissions(seq(1000)), (2, None));
+    log.on_retransmitted(seq(200), 2, at(10));
+    assert_eq!((log.retrans_out(), log.next_lost(seq(0))), (4, None));
+    // The second retransmission arrives in part: the first, sent earlier, is lost, and so is what the
+    // second had before the part that arrived.
+    sack(&mut log, 300, 400);
+    let found = log.detect(&mut from, before(10, 400));
+    assert_eq!((found.lost, found.lost_retransmissions, found.first), (3, 3, Some(seq(0))));
     assert_eq!((log.retrans_out(), log.next_lost(seq(0))), (0, Some(0)));
     let out = ack(&mut log, 400);
     assert!(out.retrans_acked);
-    assert_eq!((log.lost_out(), out.delivered), (0, 4));
+    assert_eq!((log.lost_out(), out.delivered), (0, 3));
+}
+
+#[test]
+fn a_late_copy_is_not_the_newest() {
+    let clues = Clues {
+        now: at(50),
+        min_rtt: Some(Duration::from_millis(20)),
+        echo: Some(1),
+        ts_offset: 0,
+        high_seq: seq(0),
+    };
+    for (resent_at, expected) in [(40, None), (20, None)] {
+        let mut log = ten(0);
+        log.mark_head_lost();
+        log.on_retransmitted(seq(0), 1, at(resent_at));
+        let mut out = AckOutcome { clues, ..AckOutcome::default() };
+        log.ack_to(seq(100), &mut out);
+        assert_eq!(out.newest.map(|n| n.sent), expected, "sent again at {resent_at}");
+    }
+    let mut log = ten(0);
+    log.mark_head_lost();
+    log.on_retransmitted(seq(0), 1, at(20));
+    let mut out = AckOutcome { clues: Clues { echo: Some(20), ..clues }, ..AckOutcome::default() };
+    log.ack_to(seq(100), &mut out);
+    assert_eq!(out.newest.map(|n| n.rtt), Some(Duration::from_millis(30)));
+}
+
+#[test]
+fn a_timeout_spares_what_was_sent_a_moment_ago() {
+    let mut log = TransmitLog::new();
+    for i in 0..4 {
+        log.push(record(i * 100, 100, 100, u64::from(i)));
+    }
+    let spared = log.mark_all_lost(false, |sent| sent >= at(2));
+    assert_eq!((spared, log.lost_out()), (Some(seq(200)), 2));
+    assert_eq!(log.mark_all_lost(false, |_| true), Some(seq(200)));
+    assert_eq!(log.mark_all_lost(false, |_| false), None);
+    assert_eq!(log.lost_out(), 4);
+    log.unmark_lost();
+    assert_eq!((log.lost_out(), log.next_lost(seq(0))), (0, None));
+    log.check(seq(0), seq(400));
+}
+
+#[test]
+fn the_tail_becomes_a_record_of_its_own() {
+    let mut log = ten(0);
+    assert_eq!(log.isolate_tail(), Some(seq(900)));
+    assert_eq!((log.len(), log.isolate_tail()), (2, Some(seq(900))));
+    log.on_retransmitted(seq(900), 1, at(9));
+    assert_eq!(log.isolate_tail(), None, "once");
+    assert_eq!((log.lost_out(), log.retrans_out()), (0, 1));
+    log.check(seq(0), seq(1000));
 }
 
 #[test]
@@ -224,13 +303,16 @@ fn against_a_list_of_segments() {
                     assert_eq!((out.sacked, out.delivered), (fresh, fresh));
                 }
                 5 => {
-                    // Only whole records are marked; take the edge from one.
-                    let edge = log.lost_edge(1 + r.below(4));
-                    if let Some(edge) = edge {
-                        let to = (edge.get().wrapping_sub(base) / SIZE) as usize;
-                        log.mark_lost_range(seq(position(gone)), edge);
+                    // What was sent before the highest selectively acknowledged segment.
+                    if let Some(high) = log.high_sacked() {
+                        let to = (high.get().wrapping_sub(base) / SIZE) as usize;
+                        let mut from = seq(position(gone));
+                        let before = |_, end: SeqNum| {
+                            if end.at_or_before(high) { Judgement::Lost } else { Judgement::Open }
+                        };
+                        log.detect_originals(&mut from, &before, &mut Detected::default());
                         for cell in &mut cells[gone..to] {
-                            cell.lost |= !cell.sacked;
+                            cell.lost |= !cell.sacked && !cell.ever;
                         }
                     }
                 }
@@ -243,8 +325,7 @@ fn against_a_list_of_segments() {
                             .unwrap();
                         assert_eq!(from, expected, "seed {seed}");
                         let segs = 1 + r.below(found.segs());
-                        let nxt = seq(position(cells.len()));
-                        log.on_retransmitted(found.start, segs, at(step), nxt);
+                        log.on_retransmitted(found.start, segs, at(step));
                         for cell in &mut cells[from..from + segs as usize] {
                             cell.retrans = true;
                             cell.ever = true;
@@ -256,7 +337,7 @@ fn against_a_list_of_segments() {
                 _ => {
                     if r.below(10) == 0 {
                         let forget = r.below(2) == 0;
-                        log.mark_all_lost(forget);
+                        log.mark_all_lost(forget, |_| false);
                         for cell in &mut cells[gone..] {
                             cell.sacked &= !forget;
                             cell.lost |= !cell.sacked;
