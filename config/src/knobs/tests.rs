@@ -150,6 +150,8 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         rto_initial,
         reordering,
         max_reordering,
+        recovery,
+        frto,
         early_retrans,
         retries1,
         retries2,
@@ -185,7 +187,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
     rows!(local_port_range ttl somaxconn icmp_ratelimit icmp_msgs_per_sec neighbor_reachable
         gso_max max_orphans rmem wmem rmem_max wmem_max moderate_rcvbuf window_scaling timestamps
         timestamp_offset sack dsack congestion initial_cwnd slow_start_after_idle rto_min rto_max
-        rto_initial reordering max_reordering early_retrans retries1 retries2 orphan_retries syn_retries
+        rto_initial reordering max_reordering recovery frto early_retrans retries1 retries2 orphan_retries syn_retries
         syn_linear_timeouts synack_retries abort_on_overflow fin_timeout time_wait tw_reuse
         user_timeout user_timeout_option user_timeout_limits tw_reuse_delay rfc1337 keepalive_time keepalive_interval keepalive_probes
         invalid_ratelimit challenge_ack_limit min_snd_mss min_tso_segs tso_win_divisor delack_max

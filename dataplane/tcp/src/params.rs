@@ -72,8 +72,8 @@ pub struct TcpParams {
     /// `tcp_recovery`: bit 1 keeps the reordering window of RACK (RFC 8985) at its smallest, bit 2 ignores
     /// the duplicate threshold; RACK itself is always on with SACK.
     pub recovery: u8,
-    /// `tcp_frto`: doubt timeouts, RFC 5682.
-    pub frto: bool,
+    /// `tcp_frto`: doubt timeouts, RFC 5682; 0 off, any other value on.
+    pub frto: u8,
     /// `tcp_early_retrans`: tail loss probes, RFC 8985 section 7, at 3 and 4; off below.
     pub early_retrans: u8,
     /// `tcp_retries1`.
@@ -156,7 +156,7 @@ impl Default for TcpParams {
             reordering: 3,
             max_reordering: 300,
             recovery: 1,
-            frto: true,
+            frto: 2,
             early_retrans: 3,
             retries1: 3,
             retries2: 15,

@@ -34,14 +34,20 @@ pub(super) const ROWS: &[Knob] = &[
             |p| Value::Int(p.tcp.max_reordering.into())),
     Knob::int("net.ipv4.tcp_recovery", 0, 7, 1, Unit::Bits,
         "Loss detection: 1 RACK (RFC 8985), 2 a fixed reordering window, 4 no short cut by duplicate \
-         ACKs."),
+         ACKs. RACK is on with SACK whatever bit 1 says. A fixed window retransmits sooner and is \
+         deceived more often on paths that reorder.")
+        .new_connections()
+        .active(|p, v| p.tcp.recovery = to_u8(v.int()), |p| Value::Int(p.tcp.recovery.into())),
     Knob::int("net.ipv4.tcp_early_retrans", 0, 4, 3, Unit::None,
         "Tail loss probes (RFC 8985): 3 and 4 on, 0 to 2 off. Off, the loss of the last segments or of their \
          only acknowledgement costs a timeout.")
         .new_connections()
         .active(|p, v| p.tcp.early_retrans = to_u8(v.int()), |p| Value::Int(p.tcp.early_retrans.into())),
     Knob::int("net.ipv4.tcp_frto", 0, 255, 2, Unit::None,
-        "Detect spurious timeouts, RFC 5682; 0 off."),
+        "Detect spurious timeouts, RFC 5682; 0 off. Off, a delay longer than the RTO costs the window and \
+         needless retransmissions.")
+        .new_connections()
+        .active(|p, v| p.tcp.frto = to_u8(v.int()), |p| Value::Int(p.tcp.frto.into())),
     Knob::int("net.ipv4.tcp_retries1", 0, 255, 3, Unit::Count,
         "Timeouts in a row after which the path itself is doubted: the neighbour is asked again, and a \
          black hole is considered. RFC 9293 section 3.8.3 asks for at least 3.")

@@ -111,7 +111,7 @@ impl Connection {
         }
         let numbers = (self.hot.snd_una, self.hot.snd_nxt);
         let timeout =
-            ext.recovery.on_timeout(now, numbers, cx.params.reordering, first, cx.params.frto);
+            ext.recovery.on_timeout(now, numbers, cx.params.reordering, first, cx.params.frto > 0);
         let sack = self.hot.flags.has(Flags::SACK);
         match timeout.was {
             CaState::Recovery if sack => cx.counters.sack_recovery_fail += 1,
