@@ -2,10 +2,14 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::process::{Dataplane, ask, binary, counter, must};
+use crate::process::{Dataplane, ask, binary, counter, must, until};
+
+/// How long the kernel may take to see a cable.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Two kernels in namespaces of their own; a third namespace has the other ends of both links. Link `n`
 /// has the networks 10.9`n`.0.0/24 and fd9`n`::/64, in which the kernel is 1 and we are 2.
@@ -47,6 +51,10 @@ impl TwoLinks {
             ip(&["-n", &kernel, "addr", "add", &format!("10.9{link}.0.1/24"), "dev", &outer]);
             let v6 = format!("fd9{link}::1/64");
             ip(&["-n", &kernel, "addr", "add", &v6, "dev", &outer, "nodad"]);
+        }
+        // The kernel reports a new link late; who starts before that is told of no link.
+        for link in 0..2 {
+            until(LIMIT, "the link is up", || links.our_link_is_up(link));
         }
         links
     }
@@ -110,6 +118,15 @@ impl TwoLinks {
              mtu = {mtu}\n{more}\n",
             self.vdev(link)
         )
+    }
+
+    fn our_link_is_up(&self, link: usize) -> bool {
+        let port = self.port(link);
+        let mut show = Command::new("ip");
+        show.args(["-j", "-n", &self.ours(), "link", "show", "dev", &port]);
+        let text = show.output().expect("ip starts").stdout;
+        let shown: Value = serde_json::from_slice(&text).expect("-j prints JSON");
+        shown[0]["operstate"] == "UP"
     }
 
     /// `ip` in our namespace; has to succeed.
