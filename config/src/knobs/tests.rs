@@ -175,6 +175,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         challenge_ack_limit,
         min_snd_mss,
         min_tso_segs,
+        tso_rtt_log,
         tso_win_divisor,
         delack_max,
         delack_min,
@@ -190,7 +191,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         rto_initial reordering max_reordering recovery frto early_retrans retries1 retries2 orphan_retries syn_retries
         syn_linear_timeouts synack_retries abort_on_overflow fin_timeout time_wait tw_reuse
         user_timeout user_timeout_option user_timeout_limits tw_reuse_delay rfc1337 keepalive_time keepalive_interval keepalive_probes
-        invalid_ratelimit challenge_ack_limit min_snd_mss min_tso_segs tso_win_divisor delack_max
+        invalid_ratelimit challenge_ack_limit min_snd_mss min_tso_segs tso_rtt_log tso_win_divisor delack_max
         delack_min notsent_lowat)
 }
 

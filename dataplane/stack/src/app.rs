@@ -274,6 +274,9 @@ pub trait Io {
     /// Change options of a connection.
     fn set_options(&mut self, conn: ConnId, options: &ConnOptions);
 
+    /// Send what is queued now, though the last segment be partial.
+    fn push(&mut self, conn: ConnId);
+
     /// `TCP_QUICKACK`: acknowledge at once for a while, or go back to delaying.
     fn set_quickack(&mut self, conn: ConnId, on: bool);
 

@@ -327,6 +327,15 @@ impl<D: Device> Io for Core<D> {
         }
     }
 
+    fn push(&mut self, conn: ConnId) {
+        let slot = conn.slot;
+        let Some(conn) = self.conns.get_mut(conn) else { return };
+        if let Phase::Open(connection) = &mut conn.phase {
+            connection.push(&mut self.env.cx(conn.params));
+            self.after(slot);
+        }
+    }
+
     fn set_quickack(&mut self, conn: ConnId, on: bool) {
         let slot = conn.slot;
         let Some(conn) = self.conns.get_mut(conn) else { return };

@@ -276,6 +276,7 @@ impl Connection {
                 autotune: Autotune::new(cx.now, hot.copied_seq, space),
                 dsack: None,
                 waiting_since: None,
+                probed_since: None,
                 last_sent: cx.now,
                 tlp_end_seq: None,
                 tlp_is_retrans: false,

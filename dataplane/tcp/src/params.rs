@@ -122,6 +122,9 @@ pub struct TcpParams {
     pub min_snd_mss: u16,
     /// `tcp_min_tso_segs`: floor of a super-segment, segments.
     pub min_tso_segs: u16,
+    /// `tcp_tso_rtt_log`: what a super-segment may hold is added to its size on the shortest paths, and
+    /// half as much for each `2^n` us that the least round trip is longer; 0 adds nothing.
+    pub tso_rtt_log: u8,
     /// `tcp_tso_win_divisor`.
     pub tso_win_divisor: u32,
     /// Longest delay of an acknowledgement: 200 ms; RFC 9293 allows 500 ms.
@@ -180,6 +183,7 @@ impl Default for TcpParams {
             challenge_ack_limit: u32::MAX,
             min_snd_mss: 48,
             min_tso_segs: 2,
+            tso_rtt_log: 9,
             tso_win_divisor: 3,
             delack_max: Duration::from_millis(200),
             delack_min: Duration::from_millis(40),

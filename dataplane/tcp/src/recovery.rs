@@ -15,7 +15,7 @@ use core::time::Duration;
 use base::Instant;
 
 use crate::{SeqNum, SeqRange};
-use log::{AckOutcome, Marks, TransmitLog};
+use log::{AckOutcome, Delivered, Marks, TransmitLog};
 use rack::{Patience, Rack};
 
 /// The timer for late segments has this granularity, on both sides.
@@ -261,7 +261,7 @@ impl Recovery {
         let mut change = Change { delivered: outcome.delivered, ..Change::default() };
         self.keep_up(ack);
         if let Some(delivered) = outcome.newest {
-            self.rack.on_delivered(delivered);
+            self.rack.on_delivered(Delivered { rtt: outcome.rtt, ..delivered });
         }
         if let Some(low) = outcome.reordered.filter(|_| ack.sack) {
             self.learn_reordering(ack, low, Reordered::Sack, &mut change);

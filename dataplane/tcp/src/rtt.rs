@@ -145,6 +145,11 @@ impl Estimator {
         self.min_rtt.get().map(from_us)
     }
 
+    /// As [`Estimator::min_rtt`], microseconds.
+    pub(crate) fn min_rtt_us(&self) -> Option<u32> {
+        self.min_rtt.get()
+    }
+
     /// The timeout that follows from the estimate, without back-off; the initial one before the
     /// first sample.
     pub fn rto(&self, params: &TcpParams) -> Rto {

@@ -1,5 +1,7 @@
 //! What new data may leave now: peer's window, congestion window, Nagle, silly windows.
 
+use crate::TcpParams;
+
 /// Why a connection does not send: the name that a trace gives to silence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Quiet {
@@ -88,9 +90,104 @@ impl View {
     }
 }
 
+/// Share of `cwnd / srtt` at which a window below half of the threshold is thought to leave, percent:
+/// it may double within a round trip.
+const SLOW_START_PERCENT: u64 = 200;
+/// The same for any other window.
+const AVOIDANCE_PERCENT: u64 = 120;
+
+/// What the size of a super-segment depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    /// Payload bytes per segment.
+    pub(crate) mss: u32,
+    /// Payload bytes of one plan at most.
+    pub(crate) gso_max: u32,
+    pub(crate) cwnd: u32,
+    pub(crate) ssthresh: u32,
+    pub(crate) packets_out: u32,
+    /// Microseconds; `None` before the first sample.
+    pub(crate) srtt_us: Option<u32>,
+    /// Microseconds.
+    pub(crate) min_rtt_us: Option<u32>,
+}
+
+impl Flight {
+    /// Segments that leave in one piece at most: about a millisecond's worth of the rate of the flow,
+    /// more where the path is so short that bursts do not matter, so that long paths see few bursts
+    /// and short ones few plans.
+    pub(crate) fn burst(&self, params: &TcpParams) -> u32 {
+        let whole = self.gso_max / self.mss.max(1);
+        let (Some(srtt_us), Some(min_rtt_us)) = (self.srtt_us, self.min_rtt_us) else {
+            return whole.max(1);
+        };
+        let log = u32::from(params.tso_rtt_log);
+        let halvings = if log == 0 { u32::MAX } else { min_rtt_us.checked_shr(log).unwrap_or(0) };
+        if halvings == 0 {
+            return whole.max(1);
+        }
+        let percent =
+            if self.cwnd < self.ssthresh / 2 { SLOW_START_PERCENT } else { AVOIDANCE_PERCENT };
+        let window = u64::from(self.cwnd.max(self.packets_out)) * u64::from(self.mss);
+        // Bytes per second, of which 1024 parts make one: no window is so large that this overflows.
+        let rate = window.saturating_mul(percent * 10_000) / u64::from(srtt_us.max(1));
+        let bytes = (rate >> 10) + u64::from(self.gso_max.checked_shr(halvings).unwrap_or(0));
+        let segs = u32::try_from(bytes / u64::from(self.mss.max(1))).unwrap_or(u32::MAX);
+        segs.max(params.min_tso_segs.into()).min(whole).max(1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bursts_follow_the_rate_and_the_distance() {
+        let base = Flight {
+            mss: 1000,
+            gso_max: 64_000,
+            cwnd: 10,
+            ssthresh: u32::MAX,
+            packets_out: 0,
+            srtt_us: Some(100_000),
+            min_rtt_us: Some(100_000),
+        };
+        let params = TcpParams::default();
+        let rows: &[(&str, Flight, u32)] = &[
+            ("nothing measured", Flight { srtt_us: None, min_rtt_us: None, ..base }, 64),
+            ("slow", base, 2),
+            // 10 MB in 100 ms, doubled: 200 MB/s.
+            ("fast", Flight { cwnd: 10_000, ..base }, 64),
+            // 1 MB in 100 ms: 20 MB/s, 19531 bytes; 12 MB/s, 11718 bytes.
+            ("in slow start", Flight { cwnd: 1000, ..base }, 19),
+            ("else", Flight { cwnd: 1000, ssthresh: 1000, ..base }, 11),
+            ("more in flight than the window", Flight { cwnd: 10, packets_out: 1000, ..base }, 19),
+            ("close", Flight { srtt_us: Some(511), min_rtt_us: Some(511), ..base }, 64),
+            // Half of what fits, and 19531 bytes.
+            ("nearly", Flight { srtt_us: Some(1000), min_rtt_us: Some(1000), ..base }, 51),
+            ("large segments", Flight { mss: 60_000, ..base }, 1),
+            ("segments beyond", Flight { mss: 65_000, ..base }, 1),
+        ];
+        for (name, flight, want) in rows {
+            assert_eq!(flight.burst(&params), *want, "{name}");
+        }
+        let floor = TcpParams { min_tso_segs: 10, ..TcpParams::default() };
+        assert_eq!(base.burst(&floor), 10);
+        let rate_only = TcpParams { tso_rtt_log: 0, ..TcpParams::default() };
+        let close = Flight { srtt_us: Some(511), min_rtt_us: Some(511), ..base };
+        assert_eq!(close.burst(&rate_only), 38, "20 kB in 511 us");
+        // Anything that a peer can bring about.
+        let wild = Flight {
+            mss: 0,
+            cwnd: u32::MAX,
+            packets_out: u32::MAX,
+            srtt_us: Some(0),
+            min_rtt_us: Some(u32::MAX),
+            gso_max: u32::MAX,
+            ..base
+        };
+        assert!(wild.burst(&params) >= 1);
+    }
 
     #[test]
     fn table() {

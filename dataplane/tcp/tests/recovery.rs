@@ -20,6 +20,8 @@ fn ten_in_flight_with(sack: bool, frto: bool) -> Conversation {
     let mut t = Conversation::with(|o, p| {
         o.sack = sack;
         p.frto = if frto { 2 } else { 0 };
+        // Probes would come in place of timeouts.
+        p.early_retrans = 0;
     });
     t.app_sends(at_ms(0), 29_200);
     for i in 0..10 {

@@ -79,13 +79,14 @@ fn new_data_make_the_better_probe_even_beyond_the_congestion_window() {
 fn one_probe_then_the_timeout() {
     let mut t = in_flight(5);
     t.expect(at_ms(22), seg().seq(at(4)).len(1460).kind(PlanKind::Retransmit));
-    t.expect_quiet_until(at_ms(209));
+    // The answer to the probe has as much time as that to the data had.
+    t.expect_quiet_until(at_ms(231));
     assert_eq!(t.world.counters.loss_probes, 1);
-    t.advance(at_ms(215));
-    t.expect(at_ms(210), seg().seq(1).len(1460).kind(PlanKind::Retransmit));
+    t.advance(at_ms(235));
+    t.expect(at_ms(232), seg().seq(1).len(1460).kind(PlanKind::Retransmit));
     assert_eq!(t.world.counters.timeouts, 1);
     t.forget_output();
-    t.advance(at_ms(500));
+    t.advance(at_ms(600));
     assert_eq!(t.world.counters.loss_probes, 1, "no probes while the timer backs off");
 }
 

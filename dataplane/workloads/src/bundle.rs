@@ -252,6 +252,10 @@ impl Io for Scoped<'_> {
         self.io.set_options(conn, options);
     }
 
+    fn push(&mut self, conn: ConnId) {
+        self.io.push(conn);
+    }
+
     fn set_quickack(&mut self, conn: ConnId, on: bool) {
         self.io.set_quickack(conn, on);
     }

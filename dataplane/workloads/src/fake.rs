@@ -590,6 +590,8 @@ impl Io for FakeIo<'_> {
         }
     }
 
+    fn push(&mut self, _conn: ConnId) {}
+
     fn set_quickack(&mut self, _conn: ConnId, _on: bool) {}
 
     fn is_quickack(&self, _conn: ConnId) -> bool {

@@ -1,6 +1,6 @@
 //! Sending.
 
-use super::{I32_MAX, I32_MIN, U32_MAX, to_u16, to_u32};
+use super::{I32_MAX, I32_MIN, U32_MAX, to_u8, to_u16, to_u32};
 use crate::knobs::{Knob, Preset, TextForm, Unit, Value};
 use tcp::params::CongestionAlgorithm;
 
@@ -57,8 +57,12 @@ pub(super) const ROWS: &[Knob] = &[
         .active(|p, v| p.tcp.min_tso_segs = to_u16(v.int()),
             |p| Value::Int(p.tcp.min_tso_segs.into())),
     Knob::int("net.ipv4.tcp_tso_rtt_log", 0, 255, 9, Unit::Shift,
-        "Super-segments may be larger on paths with a round-trip time below 2^n microseconds; 0 turns \
-         it off."),
+        "Super-segments are whole on paths with a round-trip time below 2^n microseconds, and shrink to \
+         what the rate asks for as it grows; 0 leaves it to the rate. High values make bursts on long \
+         paths.")
+        .new_connections()
+        .active(|p, v| p.tcp.tso_rtt_log = to_u8(v.int()),
+            |p| Value::Int(p.tcp.tso_rtt_log.into())),
     Knob::int("net.ipv4.tcp_pacing_ss_ratio", 0, 1000, 200, Unit::Percent,
         "Pacing rate in slow start as a share of cwnd / srtt. 200 leaves room for doubling; below 100 \
          slow start cannot grow; very large values are no pacing."),

@@ -17,7 +17,7 @@ use super::net::options::{LiveOption, kind};
 /// it so.
 #[derive(Clone, Debug)]
 pub struct Whole {
-    /// The first segment, with the payload and the closing flags of all.
+    /// The first segment, with the payload of all and FIN and PSH of the last.
     pub packet: Live,
     /// The last segment.
     pub last: Live,
@@ -72,7 +72,10 @@ impl Whole {
         if let LiveBody::Tcp(sum) = &mut self.packet.body {
             sum.payload = sum.payload.saturating_add(payload);
             sum.payload_is_zero &= zero;
-            sum.flags |= base::TcpFlags::from_bits(flags.bits() & closing);
+            // What ends the run is said by its last segment, and what begins it by its first.
+            let last = (TcpFlags::FIN | TcpFlags::PSH) & flags.bits();
+            let kept = sum.flags.bits() & !(TcpFlags::FIN | TcpFlags::PSH);
+            sum.flags = base::TcpFlags::from_bits(kept | last);
         }
         self.last = next;
         self.segments += 1;

@@ -23,6 +23,8 @@ enum Then {
     Nothing,
     /// The connection or listener is to hear of it.
     Tell,
+    /// The same, and what waits is to be sent.
+    Push,
     /// Less may be readable now, or more.
     Look,
     /// `TCP_QUICKACK` is about the moment.
@@ -89,6 +91,12 @@ impl Sockets {
         match then {
             Then::Nothing => {}
             Then::Tell => self.tell_options(io, id),
+            Then::Push => {
+                self.tell_options(io, id);
+                if let Some(conn) = self.get(id)?.conn() {
+                    io.push(conn);
+                }
+            }
             Then::Look => {
                 if self.get(id).is_ok_and(|socket| is_readable(io, socket)) {
                     self.wake(id, READ);
@@ -201,7 +209,11 @@ fn tcp_level(socket: &mut Socket, name: i32, value: &[u8]) -> Result<Then, Errno
     let number = int(value)?;
     let on = number != 0;
     match name {
-        TCP_NODELAY => options.nodelay = on,
+        TCP_NODELAY => {
+            options.nodelay = on;
+            // Each time that it is said, as on Linux.
+            return Ok(if on { Then::Push } else { Then::Tell });
+        }
         TCP_CORK => options.cork = on,
         TCP_MAXSEG if number == 0 => options.maxseg = None,
         TCP_MAXSEG => options.maxseg = Some(within(number, MAXSEG)?),

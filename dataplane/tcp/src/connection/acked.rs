@@ -22,6 +22,10 @@ impl Connection {
         self.warm.probes_out = 0;
         let old = seg.ack.before(self.hot.snd_una);
         let window_changed = !old && self.update_window(seg, wnd);
+        if window_changed && self.has_unsent() {
+            // What has waited for it may have waited long.
+            self.restart_after_idle(cx);
+        }
         let advanced = seg.ack.after(self.hot.snd_una);
         let Some(ext) = self.ext.as_mut().filter(|ext| !ext.recovery.log.is_empty()) else {
             return;
@@ -51,6 +55,7 @@ impl Connection {
             self.hot.snd_una = seg.ack;
             ext.recovery.log.ack_to(seg.ack, &mut outcome);
             ext.waiting_since = None;
+            ext.probed_since = None;
             self.hot.flags.clear(Flags::SOFT_ERROR);
             if let Some(extras) = &mut self.extras {
                 extras.tally.on_progress(cx.now);

@@ -30,7 +30,9 @@ impl Connection {
         }
         let probe = self.hot.timers.take_expired(Timer::LossProbe, now);
         let late = self.ext.as_ref().and_then(|ext| ext.recovery.reorder_at());
-        if self.hot.timers.take_expired(Timer::Retransmit, now) {
+        if probe && late.is_none() && self.on_loss_probe_timer(cx) {
+            // In place of the retransmission timer, should both have expired.
+        } else if self.hot.timers.take_expired(Timer::Retransmit, now) {
             if self.packets_out() > 0 {
                 self.on_retransmit_timer(cx);
             } else {
@@ -38,8 +40,6 @@ impl Connection {
             }
         } else if probe && late.is_some() {
             self.on_reorder_timer(cx);
-        } else if probe {
-            self.on_loss_probe_timer(cx);
         }
         if self.hot.timers.take_expired(Timer::Slow, now) {
             if self.is_lingering() {
@@ -94,6 +94,7 @@ impl Connection {
             return;
         }
         let first = ext.waiting_since.is_none();
+        let head_sent = ext.probed_since.take().unwrap_or(head_sent);
         let since = *ext.waiting_since.get_or_insert(head_sent);
         if rto.backoff() > 0 && self.is_given_up(cx.params, now, now.since(since)) {
             cx.counters.abort_on_timeout += 1;
@@ -131,7 +132,8 @@ impl Connection {
     }
 
     /// RFC 8985 section 7.2: a probe is due twice the round trip after what was sent or acknowledged
-    /// last, and some time for the peer's timers; never once the retransmission timer would be first.
+    /// last, and some time for the peer's timers; in place of the retransmission timer if that would be
+    /// first.
     ///
     /// While segments are late without being taken for lost, the slot is theirs (RFC 8985 section 6.3): a
     /// probe is for times when nothing is known to be missing.
@@ -147,7 +149,7 @@ impl Connection {
             now + srtt * 2 + patience
         });
         match (at, self.hot.timers.get(Timer::Retransmit)) {
-            (Some(at), Some(rto)) if at < rto => self.hot.timers.arm(Timer::LossProbe, at),
+            (Some(at), Some(rto)) => self.hot.timers.arm(Timer::LossProbe, at.min(rto)),
             _ => self.hot.timers.stop(Timer::LossProbe),
         }
     }
@@ -199,21 +201,29 @@ impl Connection {
 
     /// RFC 8985 section 7.3: new data if there are any, else the last segment again. Its
     /// acknowledgement shows what has arrived, long before the retransmission timer would ask.
-    fn on_loss_probe_timer(&mut self, cx: &mut Cx<'_>) {
-        if !self.may_probe(cx.params) {
-            return;
-        }
+    /// False: there is nothing to ask with.
+    fn on_loss_probe_timer(&mut self, cx: &mut Cx<'_>) -> bool {
         let snd_nxt = self.hot.snd_nxt;
         let new_data = self.hot.write_seq.after(snd_nxt) && self.usable_window() > 0;
-        let Some(ext) = &mut self.ext else { return };
+        // The tail is beyond a window that the peer has shrunk.
+        let beyond = snd_nxt.after(self.hot.snd_una.add(self.hot.snd_wnd));
+        if !self.may_probe(cx.params) || beyond && self.packets_out() > 1 {
+            return false;
+        }
+        let Some(ext) = &mut self.ext else { return false };
+        // The user's patience began with what is in flight, although the probe may be sent in its place.
+        ext.probed_since = ext.recovery.log.head().map(|head| head.sent);
         if new_data {
             self.hot.flags.set(Flags::LOSS_PROBE_OWED);
         } else if !ext.recovery.probe_tail() {
-            return;
+            return false;
         }
         ext.tlp_is_retrans = !new_data;
         ext.tlp_end_seq = Some(snd_nxt);
         cx.counters.loss_probes += 1;
+        // The answer gets the whole time, as if what is in flight had been sent now.
+        self.arm_rto(cx.now, cx.now);
+        true
     }
 
     /// Whether waiting for an acknowledgement for `waited` is enough: R2 of RFC 9293 section 3.8.3, as a

@@ -8,12 +8,13 @@
 use arrayvec::ArrayVec;
 use base::TcpFlags;
 
+use super::parts::Extension;
 use super::{CHARGE, Connection, Flags};
 use crate::cc::Controller;
 use crate::recovery::CaState;
 use crate::recovery::log::{Marks, RECORDS_NEW_DATA_MAX, Record};
 use crate::segment::SACK_BLOCKS_MAX;
-use crate::send::{Quiet, View};
+use crate::send::{Flight, Quiet, View};
 use crate::timers::Timer;
 use crate::timestamp::ts_val;
 use crate::{Cx, Plan, PlanKind, SegOptions, SeqNum, State, TcpParams};
@@ -120,8 +121,9 @@ impl Connection {
         let cwnd = ext.cc.cwnd();
         let probing = self.hot.flags.has(Flags::LOSS_PROBE_OWED);
         let room = cwnd.saturating_sub(ext.recovery.in_flight()).max(u32::from(probing));
-        // One plan takes at most half of the window, so that acknowledgements keep coming.
-        let burst = if probing { 1 } else { (cwnd / 2).max(1).min(segs_max) };
+        let whole = if probing { 1 } else { self.burst(cx.params, ext).min(segs_max) };
+        // New data take at most half of the window at once, so that acknowledgements keep coming.
+        let burst = whole.min((cwnd / 2).max(1));
         if ext.recovery.asks_with_new_data() {
             // RFC 5682 section 2.1, step 2b: retransmissions wait unless there is nothing to ask with.
             let asked = self.hot.snd_nxt.after(ext.recovery.high_seq());
@@ -132,9 +134,23 @@ impl Connection {
             }
         }
         if let Some(record) = ext.recovery.next_retransmission() {
-            return self.decide_retransmission(record, room, burst);
+            return self.decide_retransmission(record, room, whole);
         }
         self.decide_new_data(cx, room, burst)
+    }
+
+    /// Segments of one plan at most.
+    fn burst(&self, params: &TcpParams, ext: &Extension) -> u32 {
+        let flight = Flight {
+            mss: u32::from(self.hot.snd_mss),
+            gso_max: self.hot.gso_max,
+            cwnd: ext.cc.cwnd(),
+            ssthresh: ext.cc.ssthresh(),
+            packets_out: ext.recovery.log.packets_out(),
+            srtt_us: self.hot.rtt.srtt_us(),
+            min_rtt_us: self.hot.rtt.min_rtt_us(),
+        };
+        flight.burst(params)
     }
 
     fn decide_retransmission(
@@ -328,7 +344,7 @@ impl Connection {
 
     /// Whether there are no SACK blocks to report.
     fn reports_nothing(&self) -> bool {
-        let empty = |ext: &super::Extension| ext.dsack.is_none() && ext.assembler.is_empty();
+        let empty = |ext: &Extension| ext.dsack.is_none() && ext.assembler.is_empty();
         self.ext.as_deref().is_none_or(empty)
     }
 
@@ -431,6 +447,7 @@ impl Connection {
         if ext.recovery.log.is_empty() {
             ext.cc.on_transmit_start(cx, now.since(ext.last_sent));
             ext.waiting_since = None;
+            ext.probed_since = None;
             hot.timers.arm(Timer::Retransmit, now + hot.rto.get());
         }
         let mut marks = Marks::default();

@@ -264,6 +264,8 @@ pub(super) struct Extension {
     /// When the head was sent of whose acknowledgement we have waited in vain ever since, or when
     /// the window was first probed.
     pub(super) waiting_since: Option<Instant>,
+    /// When the head had been sent that a tail loss probe has asked for since.
+    pub(super) probed_since: Option<Instant>,
     /// When data were sent last.
     pub(super) last_sent: Instant,
     /// `snd_nxt` when a tail loss probe was sent whose fate is not known: TLP.end_seq.

@@ -85,7 +85,7 @@ impl Connection {
     }
 
     /// RFC 5681 section 4.1: after a pause the window says nothing about the path any more.
-    fn restart_after_idle(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn restart_after_idle(&mut self, cx: &mut Cx<'_>) {
         let rto = self.hot.rto.get();
         let now = cx.now;
         let params = cx.params;
@@ -201,6 +201,15 @@ impl Connection {
         let drained = self.hot.copied_seq == self.rcv_nxt();
         if on && drained && self.hot.flags.has(Flags::ACK_PENDING) {
             self.hot.flags.set(Flags::ACK_NOW);
+        }
+        self.settle(cx);
+    }
+
+    /// What is queued goes now, though a segment be partial: neither Nagle nor an announcement of more nor
+    /// a cork holds it.
+    pub fn push(&mut self, cx: &mut Cx<'_>) {
+        if self.has_unsent() {
+            self.hot.flags.set(Flags::FORCE_PARTIAL);
         }
         self.settle(cx);
     }

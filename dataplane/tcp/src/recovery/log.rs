@@ -189,13 +189,17 @@ pub(crate) struct AckOutcome {
     pub(crate) refused: bool,
     /// Of the segments delivered, the one that was sent last.
     pub(crate) newest: Option<Delivered>,
+    /// With `newest`: round trip of the one with the highest number.
+    pub(crate) rtt: Duration,
+    /// Whether that was acknowledged cumulatively.
+    pub(crate) rtt_is_cumulative: bool,
     /// A segment that was sent once only, before the episode began, was delivered: what F-RTO looks for.
     pub(crate) original_delivered: bool,
 }
 
 impl AckOutcome {
     /// A segment of `record` that ends at `end` has been delivered.
-    fn note_delivered(&mut self, record: &Record, end: SeqNum) {
+    fn note_delivered(&mut self, record: &Record, end: SeqNum, cumulative: bool) {
         let resent = record.marks.has(Marks::EVER_RETRANS);
         self.original_delivered |= !resent && end.at_or_before(self.clues.high_seq);
         let rtt = self.clues.now.since(record.sent);
@@ -208,6 +212,12 @@ impl AckOutcome {
         }
         if self.newest.is_none_or(|newest| !newest.is_after(record.sent, end)) {
             self.newest = Some(Delivered { sent: record.sent, end, rtt });
+        }
+        // RFC 8985 section 6.2, step 2: RACK.rtt is that of the segment looked at last, those acknowledged
+        // cumulatively after the others.
+        if cumulative || !self.rtt_is_cumulative {
+            self.rtt = rtt;
+            self.rtt_is_cumulative = cumulative;
         }
     }
 }
@@ -291,16 +301,6 @@ impl TransmitLog {
         debug_assert!(self.records.back().is_none_or(|last| last.end == record.start));
         debug_assert!(record.start.before(record.end));
         self.packets_out += record.segs();
-        if let Some(last) = self.records.back_mut()
-            && last.sent == record.sent
-            && last.marks == Marks::default()
-            && last.seg_size == record.seg_size
-            && last.data_len().is_multiple_of(u32::from(last.seg_size.max(1)))
-        {
-            last.end = record.end;
-            last.marks = record.marks;
-            return;
-        }
         self.records.push_back(record);
     }
 
@@ -339,7 +339,7 @@ impl TransmitLog {
         if !marks.has(Marks::SACKED) {
             out.delivered += segs;
             let end = head.start.add(segs * u32::from(head.seg_size.max(1)));
-            out.note_delivered(head, if segs == head.segs() { head.end } else { end });
+            out.note_delivered(head, if segs == head.segs() { head.end } else { end }, true);
             if !marks.has(Marks::EVER_RETRANS)
                 && out.prior_high_sacked.is_some_and(|h| head.start.before(h))
             {
@@ -434,7 +434,7 @@ impl TransmitLog {
         let Some(record) = self.records.get(index).copied() else { return };
         let segs = record.segs();
         let marks = record.marks;
-        out.note_delivered(&record, record.end);
+        out.note_delivered(&record, record.end, false);
         out.retrans_acked |= marks.has(Marks::EVER_RETRANS);
         if !marks.has(Marks::EVER_RETRANS) {
             out.sack_sent.get_or_insert(record.sent);

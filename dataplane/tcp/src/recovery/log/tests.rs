@@ -99,19 +99,11 @@ fn a_fin_belongs_to_the_last_segment() {
 }
 
 #[test]
-fn records_of_one_moment_merge_when_their_segments_do() {
+fn what_left_in_pieces_stays_in_pieces() {
     let mut log = ten(0);
     log.push(record(1000, 500, 100, 1));
-    assert_eq!(log.len(), 1);
-    log.push(record(1500, 50, 100, 1));
-    assert_eq!(log.len(), 1, "a short segment may end a record");
-    log.push(record(1550, 100, 100, 1));
-    assert_eq!(log.len(), 2, "but not stand inside one");
-    log.push(record(1650, 100, 100, 2));
-    assert_eq!(log.len(), 3, "another time");
-    log.push(record(1750, 100, 90, 2));
-    assert_eq!(log.len(), 4, "another size");
-    assert_eq!(log.packets_out(), 10 + 5 + 1 + 1 + 1 + 2);
+    assert_eq!(log.len(), 2, "sent again, each is a burst of its own");
+    assert_eq!(log.packets_out(), 10 + 5);
 }
 
 /// Judges by `(sent, end)` alone: lost if before this.
