@@ -151,6 +151,10 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         reordering,
         max_reordering,
         recovery,
+        ecn,
+        ecn_fallback,
+        dctcp_shift_g,
+        dctcp_alpha_on_init,
         frto,
         early_retrans,
         retries1,
@@ -188,7 +192,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
     rows!(local_port_range ttl somaxconn icmp_ratelimit icmp_msgs_per_sec neighbor_reachable
         gso_max max_orphans rmem wmem rmem_max wmem_max moderate_rcvbuf window_scaling timestamps
         timestamp_offset sack dsack congestion initial_cwnd slow_start_after_idle rto_min rto_max
-        rto_initial reordering max_reordering recovery frto early_retrans retries1 retries2 orphan_retries syn_retries
+        rto_initial reordering max_reordering recovery ecn ecn_fallback dctcp_shift_g dctcp_alpha_on_init frto early_retrans retries1 retries2 orphan_retries syn_retries
         syn_linear_timeouts synack_retries abort_on_overflow fin_timeout time_wait tw_reuse
         user_timeout user_timeout_option user_timeout_limits tw_reuse_delay rfc1337 keepalive_time keepalive_interval keepalive_probes
         invalid_ratelimit challenge_ack_limit min_snd_mss min_tso_segs tso_rtt_log tso_win_divisor delack_max
@@ -357,7 +361,7 @@ fn h145_knob_values() {
             "name",
             "tcp_congestion_control",
             b"bbr",
-            "net.ipv4.tcp_congestion_control: \"bbr\" is not in cubic, reno",
+            "net.ipv4.tcp_congestion_control: \"bbr\" is not in cubic, reno, dctcp",
         ),
     ];
     for (row, name, text, message) in rejected {
@@ -450,7 +454,7 @@ fn h147_contradictions() {
         ("tcp_min_snd_mss", "600", "is above net.ipv4.tcp_mtu_probe_floor"),
         ("tcp_reordering", "301", "is above net.ipv4.tcp_max_reordering"),
         ("tcp_probe_interval", "0", "begins again at once"),
-        ("tcp_ecn", "1", "nothing uses it yet"),
+        ("tcp_ecn_option", "1", "nothing uses it yet"),
     ] {
         let change = linux().set(name, text, Source::Runtime).unwrap();
         assert!(change.warnings.iter().any(|w| w.contains(warning)), "{:?}", change.warnings);
@@ -522,7 +526,7 @@ fn explanations_tell_everything() {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     assert!(text.lines().all(|l| l.len() <= 80), "{text}");
-    assert!(linux().explain("tcp_ecn").unwrap().contains("only kept"));
+    assert!(linux().explain("tcp_ecn_option").unwrap().contains("only kept"));
 }
 
 proptest! {

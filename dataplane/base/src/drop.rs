@@ -86,6 +86,8 @@ drop_reasons! {
     FragmentTiny => "frag_tiny",
     /// Fragments overlap: the whole datagram is discarded, RFC 5722.
     FragmentOverlap => "frag_overlap",
+    /// One fragment bears a mark of congestion and another may not be marked, RFC 3168 section 5.3.
+    FragmentEcn => "frag_ecn",
     /// Fragment that has come already.
     FragmentDuplicate => "frag_duplicate",
     /// Reassembly table or its memory is full.

@@ -15,6 +15,7 @@ extern crate std;
 
 pub mod device;
 pub mod drop;
+pub mod ecn;
 pub mod flags;
 pub mod id;
 pub mod mem;
@@ -27,6 +28,7 @@ pub use device::{
     RxMeta, TxMeta,
 };
 pub use drop::DropReason;
+pub use ecn::Ecn;
 pub use flags::TcpFlags;
 pub use id::{ConnId, ListenerId, PORTS_MAX, PortId, WorkerId};
 pub use random::{Random, SeededRandom};

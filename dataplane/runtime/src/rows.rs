@@ -49,6 +49,8 @@ pub(crate) fn connection(worker: usize, port: Option<&str>, row: &ConnRow) -> Va
             "congestion": i.congestion,
             "timestamps": i.timestamps,
             "sack": i.sack,
+            "ecn": i.ecn,
+            "ecn_seen": i.ecn_seen,
             "snd_wscale": i.snd_wscale,
             "rcv_wscale": i.rcv_wscale,
             "rto_us": us(i.rto),

@@ -141,6 +141,12 @@ impl LinuxTcpInfo {
         if info.sack {
             options |= TCPI_OPT_SACK;
         }
+        if info.ecn {
+            options |= TCPI_OPT_ECN;
+        }
+        if info.ecn_seen {
+            options |= TCPI_OPT_ECN_SEEN;
+        }
         if info.snd_wscale > 0 || info.rcv_wscale > 0 {
             options |= TCPI_OPT_WSCALE;
         }
@@ -188,6 +194,7 @@ impl LinuxTcpInfo {
             rwnd_limited: long_micros(info.rwnd_limited),
             sndbuf_limited: long_micros(info.sndbuf_limited),
             delivered: info.delivered,
+            delivered_ce: info.delivered_ce,
             bytes_sent: info.bytes_sent,
             bytes_retrans: info.bytes_retrans,
             dsack_dups: info.dsack_dups,
@@ -199,6 +206,7 @@ impl LinuxTcpInfo {
             total_rto: u16::try_from(info.rto_count).unwrap_or(u16::MAX),
             total_rto_recoveries: info.total_rto_recoveries,
             total_rto_time: millis(info.total_rto_time),
+            ecn_mode: u8::from(info.ecn),
             ..Self::default()
         }
     }

@@ -1,5 +1,7 @@
 //! Counters of the layers below TCP, by their MIB names, and of the turn itself.
 
+use base::Ecn;
+
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $field:ident => $name:literal,)+) => {
         /// Plain integers, owned by one worker.
@@ -22,6 +24,32 @@ macro_rules! counters {
     };
 }
 
+impl StackCounters {
+    /// An IPv4 packet has come in.
+    #[inline]
+    pub(crate) fn on_ip_in(&mut self, ecn: Ecn) {
+        self.ip_in_receives += 1;
+        *match ecn {
+            Ecn::NotEct => &mut self.ip_in_no_ect_pkts,
+            Ecn::Ect1 => &mut self.ip_in_ect1_pkts,
+            Ecn::Ect0 => &mut self.ip_in_ect0_pkts,
+            Ecn::Ce => &mut self.ip_in_ce_pkts,
+        } += 1;
+    }
+
+    /// An IPv6 packet has come in.
+    #[inline]
+    pub(crate) fn on_ip6_in(&mut self, ecn: Ecn) {
+        self.ip6_in_receives += 1;
+        *match ecn {
+            Ecn::NotEct => &mut self.ip6_in_no_ect_pkts,
+            Ecn::Ect1 => &mut self.ip6_in_ect1_pkts,
+            Ecn::Ect0 => &mut self.ip6_in_ect0_pkts,
+            Ecn::Ce => &mut self.ip6_in_ce_pkts,
+        } += 1;
+    }
+}
+
 counters! {
     /// IPv4 packets received.
     ip_in_receives => "IpInReceives",
@@ -31,6 +59,14 @@ counters! {
     ip_out_requests => "IpOutRequests",
     /// IPv4 packets without a route.
     ip_out_no_routes => "IpOutNoRoutes",
+    /// IPv4 packets received by their ECN codepoint: not capable.
+    ip_in_no_ect_pkts => "IpExtInNoECTPkts",
+    /// ECT(1).
+    ip_in_ect1_pkts => "IpExtInECT1Pkts",
+    /// ECT(0).
+    ip_in_ect0_pkts => "IpExtInECT0Pkts",
+    /// Congestion experienced.
+    ip_in_ce_pkts => "IpExtInCEPkts",
     /// Fragments received.
     ip_reasm_reqds => "IpReasmReqds",
     /// Datagrams reassembled.
@@ -41,6 +77,14 @@ counters! {
     ip6_in_receives => "Ip6InReceives",
     /// IPv6 packets delivered to a protocol.
     ip6_in_delivers => "Ip6InDelivers",
+    /// IPv6 packets received by their ECN codepoint: not capable.
+    ip6_in_no_ect_pkts => "Ip6InNoECTPkts",
+    /// ECT(1).
+    ip6_in_ect1_pkts => "Ip6InECT1Pkts",
+    /// ECT(0).
+    ip6_in_ect0_pkts => "Ip6InECT0Pkts",
+    /// Congestion experienced.
+    ip6_in_ce_pkts => "Ip6InCEPkts",
     /// IPv6 packets sent.
     ip6_out_requests => "Ip6OutRequests",
     /// ICMP messages received, both versions.

@@ -188,13 +188,25 @@ impl<D: Device> Port<D> {
                     count = (room / plan.seg_size).max(1);
                 }
             }
+            // What reduced the window is said once, by the first segment. Not all devices take the bit off
+            // the others when they cut a frame up, so that one goes alone.
+            let reduced = template.flags().intersects(TcpFlags::CWR);
+            if reduced && made == 0 {
+                count = 1;
+            }
             let len = left.min(count.saturating_mul(plan.seg_size));
             let last = made + count == total;
-            let middle = template.flags().without(TcpFlags::FIN | TcpFlags::PSH);
+            let mut flags = template.flags();
+            if !last {
+                flags = flags.without(TcpFlags::FIN | TcpFlags::PSH);
+            }
+            if made > 0 {
+                flags = flags.without(TcpFlags::CWR);
+            }
             let part = Part {
                 seq: plan.seq.add(begin),
                 len: len as usize,
-                flags: if last { template.flags() } else { middle },
+                flags,
                 segment: (count > 1).then_some(plan.seg_size as u16),
             };
             let Some(frame) = self.frame(template, &part, payload) else { break };

@@ -5,7 +5,7 @@
 //! that bears the same ones needs its lengths and checksums looked at, and nothing else. Whatever is
 //! unusual in any way takes the long way, which alone knows reasons for discarding a frame.
 
-use base::{Device, Frame, PortId, TcpFlags};
+use base::{Device, Ecn, Frame, PortId, TcpFlags};
 use tcp::{SegOptions, Segment, SeqNum};
 use wire::{FlowKey, Mac, checksum, ethernet, ipv4, ipv6, protocol};
 
@@ -46,7 +46,7 @@ struct Network {
     end: usize,
     /// Transport header and payload.
     len: usize,
-    ecn: u8,
+    ecn: Ecn,
     /// Addresses and ports.
     tuple: [u8; 36],
 }
@@ -68,7 +68,7 @@ impl Network {
                 let len = total.checked_sub(ipv4::HEADER_LEN + TCP_HEADER)? + TCP_HEADER;
                 let mut tuple = [0; 36];
                 tuple[..12].copy_from_slice(&h[26..38]);
-                Some(Self { end: V4_END, len, ecn: h[15] & 3, tuple })
+                Some(Self { end: V4_END, len, ecn: Ecn::from_bits(h[15]), tuple })
             }
             (0x86, 0xdd) => {
                 let h = head.first_chunk::<{ V6_END + 4 }>()?;
@@ -79,7 +79,7 @@ impl Network {
                 let len = payload.checked_sub(TCP_HEADER)? + TCP_HEADER;
                 let mut tuple = [0; 36];
                 tuple.copy_from_slice(&h[22..58]);
-                Some(Self { end: V6_END, len, ecn: (h[15] >> 4) & 3, tuple })
+                Some(Self { end: V6_END, len, ecn: Ecn::from_bits(h[15] >> 4), tuple })
             }
             _ => None,
         }
@@ -159,15 +159,15 @@ impl<D: Device> Core<D> {
         }
         let Parsed { mut seg, header_len } = parsed;
         seg.arrival = arrival;
-        seg.ce_marks = u16::from(network.ecn == 3);
+        seg.ecn = network.ecn;
         let (key, from) = (flow.key, flow.from);
         port.checksums = ChecksumWatch::Off;
         self.env.tcp.in_segs += 1;
         if key.is_ipv6() {
-            self.env.counters.ip6_in_receives += 1;
+            self.env.counters.on_ip6_in(network.ecn);
             self.env.counters.ip6_in_delivers += 1;
         } else {
-            self.env.counters.ip_in_receives += 1;
+            self.env.counters.on_ip_in(network.ecn);
             self.env.counters.ip_in_delivers += 1;
         }
         let payload = (seg.len > 0).then(|| {
@@ -219,7 +219,7 @@ fn parse(transport: &[u8]) -> Option<Parsed> {
         seg_size: len,
         segs: 1,
         options: SegOptions { timestamps, ..SegOptions::default() },
-        ce_marks: 0,
+        ecn: Ecn::NotEct,
         arrival: base::Instant::ZERO,
     };
     Some(Parsed { seg, header_len })

@@ -36,6 +36,7 @@ impl<D: Device> Core<D> {
             more,
             header_len: if ipv4 { headers } else { headers.saturating_sub(48) } as u16,
             protocol: packet.protocol,
+            ecn: packet.ecn,
             frame,
         };
         let env = &mut self.env;
@@ -44,7 +45,7 @@ impl<D: Device> Core<D> {
             env.drop(reason);
         });
         let Some(datagram) = complete else { return Ok(None) };
-        let len = datagram.len as usize;
+        let (len, ecn) = (datagram.len as usize, datagram.ecn);
         let frame = self.join(datagram)?;
         self.env.counters.ip_reasm_oks += 1;
         Ok(Some(Packet {
@@ -57,7 +58,7 @@ impl<D: Device> Core<D> {
             dst: packet.dst,
             protocol: packet.protocol,
             protocol_at: packet.protocol_at,
-            ecn: packet.ecn,
+            ecn,
             hop_limit: packet.hop_limit,
             frame,
         }))

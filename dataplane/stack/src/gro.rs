@@ -151,6 +151,8 @@ fn follows(run: &Run, next: &Segment) -> bool {
         && next.seq == seg.seq.add(seg.len)
         && compared(next.flags) == compared(seg.flags)
         && next.ack.at_or_after(seg.ack)
+        // A mark is told of the segment that bears it, RFC 3168 section 6.1.3 and RFC 8257 section 3.2.
+        && next.ecn == seg.ecn
         && clocks
         && seg.segs < u16::MAX
 }
@@ -169,14 +171,13 @@ fn extend(run: &mut Run, next: Segment) {
         seg.flags |= TcpFlags::PSH;
     }
     seg.options = next.options;
-    seg.ce_marks = seg.ce_marks.saturating_add(next.ce_marks);
     seg.arrival = next.arrival;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Instant;
+    use base::{Ecn, Instant};
     use core::net::Ipv4Addr;
     use tcp::SeqNum;
 
@@ -190,7 +191,7 @@ mod tests {
             seg_size: len,
             segs: 1,
             options: SegOptions::default(),
-            ce_marks: 0,
+            ecn: Ecn::NotEct,
             arrival: Instant::ZERO,
         }
     }
@@ -233,13 +234,15 @@ mod tests {
             f(&mut s);
             s
         };
-        let rows: [(&str, Segment); 9] = [
+        let rows: [(&str, Segment); 11] = [
             ("gap", seg(101, 100, ACK)),
             ("overlap", seg(99, 100, ACK)),
             ("larger than the first", seg(100, 101, ACK)),
             ("RST", with(&|s| s.flags = ACK | TcpFlags::RST)),
             ("URG", with(&|s| s.flags = ACK | TcpFlags::URG)),
             ("CWR", with(&|s| s.flags = ACK | TcpFlags::CWR)),
+            ("ECE", with(&|s| s.flags = ACK | TcpFlags::ECE)),
+            ("a mark of congestion", with(&|s| s.ecn = Ecn::Ce)),
             ("older ACK", with(&|s| s.ack = SeqNum::new(0))),
             ("SACK", with(&|s| s.options.sack.push((SeqNum::new(5), SeqNum::new(6))))),
             ("timestamps come and go", with(&|s| s.options.timestamps = Some((1, 1)))),

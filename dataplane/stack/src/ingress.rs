@@ -3,7 +3,7 @@
 //! A frame is parsed in place. Only when its headers do not lie together in the first buffer is it
 //! copied to one, so any cutting of a frame into buffers gives the same result as the flat frame.
 
-use base::{Checksum, Device, DropReason, Frame, PortId, RxMeta};
+use base::{Checksum, Device, DropReason, Ecn, Frame, PortId, RxMeta};
 use core::net::{IpAddr, Ipv6Addr};
 use tcp::{SegOptions, Segment, SeqNum, UserTimeoutOption};
 use wire::ipv6::{ParameterProblem, Rejection};
@@ -60,7 +60,7 @@ pub(crate) struct Packet<F> {
     /// Where `protocol` was named, for an ICMPv6 parameter problem.
     pub(crate) protocol_at: usize,
     /// ECN codepoint.
-    pub(crate) ecn: u8,
+    pub(crate) ecn: Ecn,
     pub(crate) hop_limit: u8,
     /// Put together from fragments: there is no network header in the frame.
     pub(crate) reassembled: bool,
@@ -266,7 +266,7 @@ impl<D: Device> Core<D> {
         header: &Ipv4Header,
         mut frame: D::Frame,
     ) -> Result<(), DropReason> {
-        self.env.counters.ip_in_receives += 1;
+        self.env.counters.on_ip_in(Ecn::from_bits(header.tos));
         frame.truncate(link.l3 + header.total_len);
         if self.is_local(header.src.into()) || self.is_broadcast(header.src.into()) {
             return Err(DropReason::IpMartian);
@@ -285,7 +285,7 @@ impl<D: Device> Core<D> {
             dst: header.dst.into(),
             protocol: header.protocol,
             protocol_at: 9,
-            ecn: header.tos & 3,
+            ecn: Ecn::from_bits(header.tos),
             hop_limit: header.ttl,
             reassembled: false,
             l4: link.l3 + header.header_len,
@@ -307,7 +307,7 @@ impl<D: Device> Core<D> {
         header: &Ipv6Header,
         mut frame: D::Frame,
     ) -> Result<(), DropReason> {
-        self.env.counters.ip6_in_receives += 1;
+        self.env.counters.on_ip6_in(Ecn::from_bits(header.traffic_class));
         frame.truncate(link.l3 + header.total_len());
         if self.is_local(header.src.into()) {
             return Err(DropReason::IpMartian);
@@ -323,7 +323,7 @@ impl<D: Device> Core<D> {
             dst: header.dst.into(),
             protocol: header.protocol,
             protocol_at: header.protocol_at,
-            ecn: header.traffic_class & 3,
+            ecn: Ecn::from_bits(header.traffic_class),
             hop_limit: header.hop_limit,
             reassembled: false,
             l4: link.l3 + header.transport_offset,
@@ -359,7 +359,7 @@ impl<D: Device> Core<D> {
             dst,
             protocol: protocol::NO_NEXT_HEADER,
             protocol_at: 0,
-            ecn: 0,
+            ecn: Ecn::NotEct,
             hop_limit: 0,
             reassembled: false,
             l4: link.l3,
@@ -473,7 +473,7 @@ impl<D: Device> Core<D> {
         if self.stall.is_catching_up() { Segment::ARRIVAL_UNKNOWN } else { self.env.now }
     }
 
-    fn segment(&self, header: &TcpHeader, options: TcpOptions, len: usize, ecn: u8) -> Segment {
+    fn segment(&self, header: &TcpHeader, options: TcpOptions, len: usize, ecn: Ecn) -> Segment {
         let sack = options.sack.iter().map(|&(l, r)| (SeqNum::new(l), SeqNum::new(r))).collect();
         Segment {
             seq: SeqNum::new(header.seq),
@@ -491,7 +491,7 @@ impl<D: Device> Core<D> {
                 user_timeout: options.user_timeout.and_then(UserTimeoutOption::from_field),
                 sack,
             },
-            ce_marks: u16::from(ecn == 3),
+            ecn,
             arrival: self.arrival(),
         }
     }

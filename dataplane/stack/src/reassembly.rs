@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use base::{ConnId, DropReason, Instant};
+use base::{ConnId, DropReason, Ecn, Instant};
 
 use crate::arena::{Ordered, OrderedArena};
 use crate::bounded::BoundedMap;
@@ -66,6 +66,8 @@ pub struct Fragment<F> {
     pub header_len: u16,
     /// Protocol (next header) of the fragmentable part.
     pub protocol: u8,
+    /// What its IP header says of congestion.
+    pub ecn: Ecn,
     /// What holds the bytes.
     pub frame: F,
 }
@@ -88,6 +90,8 @@ pub struct Datagram<F> {
     pub parts: ArrayVec<Part<F>, PARTS_MAX>,
     /// Bytes of all parts.
     pub len: u32,
+    /// What the parts together say of congestion: marked if one of them is, RFC 3168 section 5.3.
+    pub ecn: Ecn,
 }
 
 struct Pending {
@@ -99,11 +103,36 @@ struct Pending {
     received: u32,
     /// Where the datagram ends, once the last fragment has come.
     end: Option<u32>,
+    ecn: Codepoints,
     /// The datagram is discarded, and so is what still comes of it.
     condemned: Option<DropReason>,
     /// Towards younger datagrams of the family.
     next: u32,
     prev: u32,
+}
+
+/// A set of codepoints of ECN.
+#[derive(Clone, Copy, Default)]
+struct Codepoints(u8);
+
+impl Codepoints {
+    fn insert(&mut self, ecn: Ecn) {
+        self.0 |= 1 << ecn.bits();
+    }
+
+    const fn has(self, ecn: Ecn) -> bool {
+        self.0 & 1 << ecn.bits() != 0
+    }
+
+    /// What a datagram says of whose fragments one says this and one that: no mark is lost (RFC 3168
+    /// section 5.3). `None` if a router marked what must not be marked.
+    fn merged(self) -> Option<Ecn> {
+        if self.has(Ecn::Ce) {
+            return (!self.has(Ecn::NotEct)).then_some(Ecn::Ce);
+        }
+        let alone = self.0.is_power_of_two();
+        Some(if alone { Ecn::from_bits(self.0.trailing_zeros() as u8) } else { Ecn::NotEct })
+    }
 }
 
 /// Datagrams of one family in the order in which they began.
@@ -156,13 +185,13 @@ impl<F> Reassembly<F> {
         fragment: Fragment<F>,
         dropped: &mut impl FnMut(DropReason, F),
     ) -> Option<Datagram<F>> {
-        let Fragment { offset, len, more, header_len, protocol, frame } = fragment;
+        let Fragment { offset, len, more, header_len, protocol, ecn, frame } = fragment;
         let end = u32::from(offset) + u32::from(len);
         if offset == 0 && !more {
             // RFC 6946: an atomic fragment stands alone, whatever else has its identification.
             let mut parts = ArrayVec::new();
             parts.push(Part { offset, len, frame });
-            return Some(Datagram { parts, len: end });
+            return Some(Datagram { parts, len: end, ecn });
         }
         if end + u32::from(header_len) > u32::from(u16::MAX) {
             dropped(DropReason::FragmentSize, frame);
@@ -212,10 +241,15 @@ impl<F> Reassembly<F> {
             return None;
         }
         datagram.received += u32::from(len);
+        datagram.ecn.insert(ecn);
         if !more {
             datagram.end = Some(end);
         }
         if datagram.end != Some(datagram.received) {
+            return None;
+        }
+        if datagram.ecn.merged().is_none() {
+            self.discard(id, DropReason::FragmentEcn, dropped);
             return None;
         }
         self.complete(id)
@@ -276,6 +310,7 @@ impl<F> Reassembly<F> {
             parts: Ordered::EMPTY,
             received: 0,
             end: None,
+            ecn: Codepoints::default(),
             condemned: None,
             next: NIL,
             prev: tail,
@@ -345,7 +380,7 @@ impl<F> Reassembly<F> {
         while let Some((_, part)) = self.parts.pop_first(&mut datagram.parts) {
             parts.push(part);
         }
-        Some(Datagram { parts, len: datagram.received })
+        Some(Datagram { parts, len: datagram.received, ecn: datagram.ecn.merged()? })
     }
 
     /// Discard the frames and remember to discard what still comes.

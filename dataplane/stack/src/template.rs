@@ -59,7 +59,7 @@ impl Template {
         (ttl, tos): (u8, u8),
     ) -> Self {
         // The codepoint of ECN is the engine's, the rest the application's.
-        let tos = tos & !3 | plan.ecn & 3;
+        let tos = tos & !3 | plan.ecn.bits();
 
         let mut bytes = [0; HEADERS_MAX];
         let (ipv6, l3_sum, pseudo) = match *key {
@@ -281,7 +281,7 @@ const fn halves(word: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Offloads;
+    use base::{Ecn, Offloads};
     use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
     use std::vec;
@@ -323,7 +323,7 @@ mod tests {
                     dst: remote,
                     protocol: protocol::TCP,
                     ttl: 64,
-                    tos: plan.ecn,
+                    tos: plan.ecn.bits(),
                     ident: 0,
                     dont_fragment: true,
                     total_len: (ipv4::HEADER_LEN + l4_len) as u16,
@@ -336,7 +336,7 @@ mod tests {
                 let fields = Ipv6Fields {
                     src: local,
                     dst: remote,
-                    traffic_class: plan.ecn,
+                    traffic_class: plan.ecn.bits(),
                     flow_label: flow::flow_label(plan.txhash),
                     hop_limit: 64,
                     next_header: protocol::TCP,
@@ -398,7 +398,7 @@ mod tests {
                 ack: SeqNum::new(ack),
                 wnd,
                 options,
-                ecn: ecn & 3,
+                ecn: Ecn::from_bits(ecn),
                 txhash,
             };
             let offloads = Offloads { tx_ip_checksum, ..Offloads::default() };

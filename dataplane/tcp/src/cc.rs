@@ -9,6 +9,7 @@
 //! is RFC 9293 section 3.8.2.
 
 mod cubic;
+mod dctcp;
 mod hystart;
 mod reno;
 #[cfg(test)]
@@ -19,10 +20,11 @@ use core::time::Duration;
 use base::Rate;
 
 pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use reno::Reno;
 
 use crate::params::CongestionAlgorithm;
-use crate::{Cx, SeqNum};
+use crate::{Cx, SeqNum, TcpParams};
 
 /// Upper bound of the congestion window, segments: the largest window of RFC 7323 in segments of
 /// the smallest size.
@@ -31,6 +33,30 @@ pub const CWND_MAX: u32 = 1 << 24;
 pub const SSTHRESH_INFINITE: u32 = u32::MAX;
 /// Lowest threshold after a reduction, segments; RFC 5681 equation 4.
 pub const SSTHRESH_MIN: u32 = 2;
+
+/// Why the window is to be reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Something was lost.
+    Loss,
+    /// A mark was echoed, RFC 3168.
+    Mark,
+    /// Something was lost in the window of data for which a mark has reduced the window already.
+    LossAfterMark,
+}
+
+/// What an acknowledgement says to have arrived, in whatever state the connection is.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// Segments cumulatively or selectively acknowledged for the first time.
+    pub segs: u32,
+    /// Those of them whose marks are echoed.
+    pub marked: u32,
+    /// After the acknowledgement.
+    pub snd_una: SeqNum,
+    /// Now; marks rounds.
+    pub snd_nxt: SeqNum,
+}
 
 /// Data were cumulatively acknowledged (or, with reordering learned, selectively), outside of
 /// recovery.
@@ -116,6 +142,21 @@ impl Window {
         self.credit %= per;
     }
 
+    /// One segment per segment acknowledged up to the threshold, from there on one per window: RFC 5681
+    /// section 3.1.
+    fn grow_as_reno(&mut self, ack: &Ack) {
+        if !self.may_grow(ack) {
+            return;
+        }
+        let mut acked = ack.acked;
+        if self.in_slow_start() {
+            acked = self.grow_slow_start(acked);
+        }
+        if acked > 0 {
+            self.grow_linear(self.cwnd, acked);
+        }
+    }
+
     /// The threshold as far as the window says more than the threshold does.
     fn current_ssthresh(&self) -> u32 {
         self.ssthresh.max((self.cwnd / 2).saturating_add(self.cwnd / 4))
@@ -145,9 +186,11 @@ pub trait Controller {
     fn on_ack(&mut self, cx: &mut Cx<'_>, ack: &Ack);
     /// A round trip was measured; comes before [`Controller::on_ack`] of the same segment.
     fn on_rtt_sample(&mut self, _cx: &mut Cx<'_>, _sample: &RttSample) {}
-    /// A loss was detected or congestion signalled, at most once per window of data: sets the
+    /// Something was delivered; comes before all else that follows from the acknowledgement.
+    fn on_delivered(&mut self, _delivery: &Delivery) {}
+    /// A loss was detected or a mark echoed, at most once each per window of data: sets the
     /// threshold; the window follows step by step.
-    fn on_congestion_event(&mut self, cx: &mut Cx<'_>);
+    fn on_congestion_event(&mut self, cx: &mut Cx<'_>, signal: Signal);
     /// A retransmission timeout with `in_flight` segments still thought to be in flight. `first`:
     /// a new episode, so the threshold is set anew.
     fn on_rto(&mut self, cx: &mut Cx<'_>, in_flight: u32, first: bool);
@@ -166,6 +209,8 @@ pub enum CongestionControl {
     Cubic(Cubic),
     /// NewReno, RFC 5681.
     Reno(Reno),
+    /// DCTCP, RFC 8257.
+    Dctcp(Dctcp),
 }
 
 const _: () = assert!(size_of::<CongestionControl>() <= 88);
@@ -175,16 +220,18 @@ macro_rules! each {
         match $self {
             CongestionControl::Cubic($c) => $body,
             CongestionControl::Reno($c) => $body,
+            CongestionControl::Dctcp($c) => $body,
         }
     };
 }
 
 impl CongestionControl {
     /// `algorithm` with an initial window of `cwnd` segments.
-    pub fn new(algorithm: CongestionAlgorithm, cwnd: u32) -> Self {
+    pub fn new(params: &TcpParams, algorithm: CongestionAlgorithm, cwnd: u32) -> Self {
         match algorithm {
             CongestionAlgorithm::Cubic => Self::Cubic(Cubic::new(cwnd)),
             CongestionAlgorithm::Reno => Self::Reno(Reno::new(cwnd)),
+            CongestionAlgorithm::Dctcp => Self::Dctcp(Dctcp::new(params, cwnd)),
         }
     }
 
@@ -278,8 +325,11 @@ impl Controller for CongestionControl {
     fn on_rtt_sample(&mut self, cx: &mut Cx<'_>, sample: &RttSample) {
         each!(self, c => c.on_rtt_sample(cx, sample));
     }
-    fn on_congestion_event(&mut self, cx: &mut Cx<'_>) {
-        each!(self, c => c.on_congestion_event(cx));
+    fn on_delivered(&mut self, delivery: &Delivery) {
+        each!(self, c => c.on_delivered(delivery));
+    }
+    fn on_congestion_event(&mut self, cx: &mut Cx<'_>, signal: Signal) {
+        each!(self, c => c.on_congestion_event(cx, signal));
     }
     fn on_rto(&mut self, cx: &mut Cx<'_>, in_flight: u32, first: bool) {
         each!(self, c => c.on_rto(cx, in_flight, first));

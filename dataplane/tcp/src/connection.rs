@@ -28,10 +28,12 @@ mod user;
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use base::{DropReason, Instant, TcpFlags};
+use base::{DropReason, Ecn, Instant, TcpFlags};
 
 use crate::cc::CongestionControl;
+use crate::ecn::{Earlier, EcnState};
 use crate::mss::{advertised_mss, default_mss, send_mss};
+use crate::params::CongestionAlgorithm;
 use crate::recovery::Recovery;
 use crate::recovery::prr::Prr;
 use crate::recv::Assembler;
@@ -105,6 +107,8 @@ pub struct Opening {
     pub sack: bool,
     /// Whether timestamps are in force, and then TS.Recent.
     pub ts_recent: Option<u32>,
+    /// Whether ECN is in force, RFC 3168.
+    pub ecn: bool,
     /// MSS option of the peer; `None`: it sent none (536 for IPv4, 1220 for IPv6).
     pub peer_mss: Option<u16>,
     /// User timeout that the peer's SYN told, RFC 5482.
@@ -160,6 +164,10 @@ impl Connection {
         let scaling = |shift: u8| {
             if opening.window_scaling { WindowScale::clamped(shift) } else { WindowScale::ZERO }
         };
+        // RFC 8257 section 3.6: a peer that does not echo marks is met as any other.
+        let asked = options.congestion.unwrap_or(params.congestion);
+        let algorithm =
+            if asked.needs_ecn() && !opening.ecn { CongestionAlgorithm::Reno } else { asked };
         let hot = Hot {
             snd_una: opening.snd_nxt,
             snd_nxt: opening.snd_nxt,
@@ -188,6 +196,7 @@ impl Connection {
             rcv_wscale: scaling(opening.rcv_wscale),
             quiet: Quiet::Nothing,
             dup_acks_owed: 0,
+            ecn: EcnState::new(opening.ecn, algorithm.needs_ecn()),
         };
         // RFC 6928: the larger initial window is not for a handshake that lost segments.
         let cwnd = if opening.syn_retransmits > 1 { 1 } else { params.initial_cwnd };
@@ -217,7 +226,7 @@ impl Connection {
                 .unwrap_or(default_mss(path.ip_header))
                 .min(options.mss.unwrap_or(u16::MAX)),
             rcv_mss_candidate: 0,
-            algorithm: options.congestion.unwrap_or(params.congestion),
+            algorithm,
             close_reason: None,
             probes_out: 0,
             persist_backoff: 0,
@@ -263,7 +272,7 @@ impl Connection {
     fn attach(&mut self, cx: &Cx<'_>) -> &mut Extension {
         let Self { hot, warm, ext, extras: _ } = self;
         ext.get_or_insert_with(|| {
-            let mut cc = CongestionControl::new(warm.algorithm, warm.saved_cwnd);
+            let mut cc = CongestionControl::new(cx.params, warm.algorithm, warm.saved_cwnd);
             cc.restore_ssthresh(warm.saved_ssthresh);
             let window = hot.rcv_adv.bytes_since(hot.rcv_nxt);
             let space = window.min(10 * u32::from(warm.advmss));
@@ -275,6 +284,7 @@ impl Connection {
                 assembler: Assembler::new(),
                 autotune: Autotune::new(cx.now, hot.copied_seq, space),
                 dsack: None,
+                earlier: Earlier::new(),
                 waiting_since: None,
                 probed_since: None,
                 last_sent: cx.now,
@@ -302,7 +312,10 @@ impl Connection {
     fn is_quiescent(&self) -> bool {
         let hot = &self.hot;
         let ext_empty = self.ext.as_ref().is_none_or(|ext| {
-            ext.recovery.log.is_empty() && ext.assembler.is_empty() && ext.dsack.is_none()
+            ext.recovery.log.is_empty()
+                && ext.assembler.is_empty()
+                && ext.dsack.is_none()
+                && ext.earlier.is_empty()
         });
         ext_empty
             && !self.has_unsent()
@@ -517,7 +530,7 @@ pub fn reset_for(seg: &Segment) -> Option<Plan> {
         ack,
         wnd: 0,
         options: SegOptions::default(),
-        ecn: 0,
+        ecn: Ecn::NotEct,
         txhash: 0,
     })
 }

@@ -213,6 +213,10 @@ counters! {
     keep_alive => "TcpExtTCPKeepAlive",
     /// Segments delivered to peers.
     delivered => "TcpExtTCPDelivered",
+    /// Segments delivered whose acknowledgement echoed a mark.
+    delivered_ce => "TcpExtTCPDeliveredCE",
+    /// Reductions of a window because of an echoed mark.
+    ecn_reductions => "MillraceEcnReductions",
     /// The device refused a segment that was planned.
     retrans_fail => "TcpExtTCPRetransFail",
     /// HyStart ended slow start because of an ACK train.

@@ -11,9 +11,11 @@ mod tests;
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use base::{DropReason, Instant, Random, TcpFlags};
+use base::{DropReason, Ecn, Instant, Random, TcpFlags};
 
+use crate::ecn;
 use crate::mss::{TIMESTAMP_OPTION, advertised_mss};
+use crate::params::CongestionAlgorithm;
 use crate::timestamp::{rtt_of_echo, ts_before, ts_val};
 use crate::window::{WindowScale, initial_window};
 use crate::{
@@ -85,10 +87,11 @@ pub struct Handshake {
     retransmits: u8,
     phase: Phase,
     active: bool,
-    /// These three: what we offer until the peer's SYN has come, then what is in force.
+    /// These four: what we offer until the peer's SYN has come, then what is in force.
     window_scaling: bool,
     sack: bool,
     timestamps: bool,
+    ecn: bool,
     armed: bool,
     answered: bool,
     /// The SYN (or SYN-ACK) is to be sent; `again` if it was before.
@@ -126,6 +129,7 @@ impl Handshake {
     ) -> Self {
         let mut handshake = Self::new(cx, path, options, Phase::SynReceived);
         handshake.take_syn(seg);
+        handshake.ecn = ecn::grants(cx.params, handshake.algorithm(cx.params), seg);
         // The peer's options are known, so the window can be made of what a segment really holds.
         handshake.rcv_wnd = handshake.first_window(cx);
         handshake
@@ -158,6 +162,7 @@ impl Handshake {
             window_scaling: params.window_scaling,
             sack: params.sack,
             timestamps: params.timestamps,
+            ecn: ecn::asks(params, options.congestion.unwrap_or(params.congestion)),
             armed: false,
             answered: false,
             syn_due: true,
@@ -172,6 +177,10 @@ impl Handshake {
             handshake.rcv_wnd = handshake.first_window(cx);
         }
         handshake
+    }
+
+    fn algorithm(&self, params: &TcpParams) -> CongestionAlgorithm {
+        self.options.congestion.unwrap_or(params.congestion)
     }
 
     /// Our first window; in SYN-SENT timestamps are only offered, so they take no room yet.
@@ -255,8 +264,10 @@ impl Handshake {
         }
         self.take_syn(seg);
         if flags.ack() {
+            self.ecn &= ecn::is_granted(flags);
             return Step::Established(self.opening(cx, seg));
         }
+        self.ecn &= ecn::grants(cx.params, self.algorithm(cx.params), seg);
         // Simultaneous open: the SYN goes out once more, now with an acknowledgement.
         self.phase = Phase::SynReceived;
         self.owe_syn(false);
@@ -440,6 +451,7 @@ impl Handshake {
             window_scaling: self.window_scaling,
             sack: self.sack,
             ts_recent: self.timestamps.then_some(self.ts_recent),
+            ecn: self.ecn,
             peer_mss: self.peer_mss,
             user_timeout: self.user_timeout,
             rtt: self.rtt(cx.now, seg).filter(|_| seg.arrival != Segment::ARRIVAL_UNKNOWN),
@@ -562,7 +574,26 @@ impl Handshake {
         options.window_scale = self.window_scaling.then(|| self.rcv_wscale.get());
         options.sack_permitted = self.sack;
         options.user_timeout = cx.params.advertised_user_timeout(self.options.user_timeout);
-        self.plan(PlanKind::Syn, self.iss(), flags, ack, self.rcv_wnd, options)
+        let said = self.syn_ecn(cx.params);
+        let flags = flags | said;
+        let mut plan = self.plan(PlanKind::Syn, self.iss(), flags, ack, self.rcv_wnd, options);
+        if said != TcpFlags::empty() && self.algorithm(cx.params).needs_ecn() {
+            // RFC 8257 section 3.6: where DCTCP is at home, what is not capable is dropped first.
+            plan.ecn = Ecn::Ect0;
+        }
+        plan
+    }
+
+    /// What our SYN says of ECN: RFC 3168 section 6.1.1. One that is repeated does not ask any more
+    /// (RFC 3168 section 6.1.1.1), but takes what the answer to the first may still grant. A SYN-ACK is
+    /// repeated as it was.
+    fn syn_ecn(&self, params: &TcpParams) -> TcpFlags {
+        match self.phase {
+            _ if !self.ecn => TcpFlags::empty(),
+            Phase::SynReceived => TcpFlags::ECE,
+            Phase::SynSent if self.again && params.ecn_fallback => TcpFlags::empty(),
+            Phase::SynSent => TcpFlags::ECE | TcpFlags::CWR,
+        }
     }
 
     fn ack(&self, cx: &Cx<'_>) -> Plan {
@@ -589,7 +620,7 @@ impl Handshake {
         options: SegOptions,
     ) -> Plan {
         let txhash = self.path.txhash;
-        Plan { kind, seq, len: 0, seg_size: 0, flags, ack, wnd, options, ecn: 0, txhash }
+        Plan { kind, seq, len: 0, seg_size: 0, flags, ack, wnd, options, ecn: Ecn::NotEct, txhash }
     }
 
     /// The plan was handed to the device (`sent`), or refused.

@@ -15,6 +15,10 @@ pub struct TcpInfo {
     pub rcv_wscale: u8,
     pub timestamps: bool,
     pub sack: bool,
+    /// ECN is in force.
+    pub ecn: bool,
+    /// And the peer has sent something that may be marked.
+    pub ecn_seen: bool,
     pub rto: Duration,
     pub backoff: u8,
     pub ato: Duration,
@@ -62,7 +66,7 @@ pub struct TcpInfo {
     pub rcv_ooo_bytes: u32,
     pub rto_count: u64,
     pub rehash: u32,
-    /// As `tcpi_ca_state`: 0 open, 1 disorder, 3 recovery, 4 loss.
+    /// As `tcpi_ca_state`: 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss.
     pub ca_state: u8,
     /// Timeouts since something was acknowledged.
     pub retransmits: u8,
@@ -81,6 +85,8 @@ pub struct TcpInfo {
     pub data_segs_out: u32,
     /// Segments that have arrived as far as the peer told, the SYN included.
     pub delivered: u32,
+    /// Of them, those whose acknowledgement echoed a mark.
+    pub delivered_ce: u32,
     pub dsack_dups: u32,
     pub reord_seen: u32,
     pub rcv_ooopack: u32,

@@ -18,6 +18,7 @@ extern crate std;
 pub mod cc;
 pub mod connection;
 pub mod counters;
+pub(crate) mod ecn;
 pub mod event;
 pub mod handshake;
 pub mod info;

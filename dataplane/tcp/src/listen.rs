@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::testing::World;
     use crate::{SegOptions, SeqNum, State};
-    use base::Instant;
+    use base::{Ecn, Instant};
 
     fn seg(flags: TcpFlags) -> Segment {
         Segment {
@@ -126,7 +126,7 @@ mod tests {
             seg_size: 0,
             segs: 1,
             options: SegOptions::default(),
-            ce_marks: 0,
+            ecn: Ecn::NotEct,
             arrival: Instant::ZERO,
         }
     }

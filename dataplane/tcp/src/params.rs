@@ -14,18 +14,27 @@ pub enum CongestionAlgorithm {
     Cubic,
     /// NewReno, RFC 5681 and RFC 6582.
     Reno,
+    /// DCTCP, RFC 8257; NewReno on a connection whose peer does not grant ECN.
+    Dctcp,
 }
 
 impl CongestionAlgorithm {
     /// All that exist, by the names of Linux.
-    pub const ALL: [(&'static str, Self); 2] = [("cubic", Self::Cubic), ("reno", Self::Reno)];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("cubic", Self::Cubic), ("reno", Self::Reno), ("dctcp", Self::Dctcp)];
 
     /// The name by which Linux knows it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
             Self::Reno => "reno",
+            Self::Dctcp => "dctcp",
         }
+    }
+
+    /// It lives on marks (RFC 8257 section 4.1: chosen on purpose), so its connections ask for ECN whatever `tcp_ecn` says.
+    pub const fn needs_ecn(self) -> bool {
+        matches!(self, Self::Dctcp)
     }
 }
 
@@ -72,6 +81,15 @@ pub struct TcpParams {
     /// `tcp_recovery`: bit 1 keeps the reordering window of RACK (RFC 8985) at its smallest, bit 2 ignores
     /// the duplicate threshold; RACK itself is always on with SACK.
     pub recovery: u8,
+    /// `tcp_ecn`: 0 no ECN; 1, 3 and 4 asked for and granted; 2 and 5 granted. Accurate ECN, which 3 to 5
+    /// prefer, is not there yet.
+    pub ecn: u8,
+    /// `tcp_ecn_fallback`: a SYN that is repeated does not ask for ECN any more.
+    pub ecn_fallback: bool,
+    /// `millrace.dctcp_shift_g`: gain of DCTCP's estimate, 2^-n.
+    pub dctcp_shift_g: u8,
+    /// `millrace.dctcp_alpha_on_init`: DCTCP's first estimate, 1/1024.
+    pub dctcp_alpha_on_init: u16,
     /// `tcp_frto`: doubt timeouts, RFC 5682; 0 off, any other value on.
     pub frto: u8,
     /// `tcp_early_retrans`: tail loss probes, RFC 8985 section 7, at 3 and 4; off below.
@@ -159,6 +177,10 @@ impl Default for TcpParams {
             reordering: 3,
             max_reordering: 300,
             recovery: 1,
+            ecn: 2,
+            ecn_fallback: true,
+            dctcp_shift_g: 4,
+            dctcp_alpha_on_init: 1024,
             frto: 2,
             early_retrans: 3,
             retries1: 3,

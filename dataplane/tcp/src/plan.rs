@@ -1,6 +1,6 @@
 //! What the engine wants to be sent.
 
-use base::TcpFlags;
+use base::{Ecn, TcpFlags};
 
 use crate::{SegOptions, SeqNum};
 
@@ -23,7 +23,7 @@ pub enum PlanKind {
 
 /// One or many segments to send: `len` payload bytes from `seq` on, cut into segments of `seg_size`
 /// bytes (the last may be shorter), all with the same acknowledgement, window and options. FIN and
-/// PSH of `flags` belong on the last segment only.
+/// PSH of `flags` belong on the last segment only, CWR on the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Why.
@@ -42,8 +42,8 @@ pub struct Plan {
     pub wnd: u16,
     /// Options of each segment; MSS, window scale and SACK permitted in SYN only.
     pub options: SegOptions,
-    /// ECN codepoint for the IP header: 0 Not-ECT, 1 ECT(1), 2 ECT(0).
-    pub ecn: u8,
+    /// What the IP header says of congestion: [`Ecn::NotEct`], or [`Ecn::Ect0`] where marks are understood.
+    pub ecn: Ecn,
     /// Transmit hash of the flow at this moment: the IPv6 flow label and the outer source port of a
     /// tunnel follow from it. A new value means a new path.
     pub txhash: u32,

@@ -14,6 +14,7 @@ use core::time::Duration;
 
 use base::Instant;
 
+use crate::cc::Signal;
 use crate::{SeqNum, SeqRange};
 use log::{AckOutcome, Delivered, Marks, TransmitLog};
 use rack::{Patience, Rack};
@@ -28,6 +29,8 @@ pub(crate) enum CaState {
     Open,
     /// Duplicate or selective acknowledgements have been seen; nothing is lost yet.
     Disorder,
+    /// The window is being reduced because the peer echoes a mark, RFC 3168; nothing is lost.
+    Cwr,
     /// Fast recovery.
     Recovery,
     /// After a retransmission timeout.
@@ -59,6 +62,8 @@ pub(crate) struct AckInfo {
     pub(crate) knob: u8,
     /// There are new data, and the peer has room for them.
     pub(crate) has_new_data: bool,
+    /// It echoes a mark: ECE.
+    pub(crate) ece: bool,
 }
 
 /// Why an episode was taken back.
@@ -87,12 +92,16 @@ pub(crate) enum Reordered {
 /// What followed from an acknowledgement or from the timer for late segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Change {
-    /// A reduction was unfounded.
+    /// A retransmission was unfounded.
     pub(crate) undo: Option<Undo>,
+    /// With it the reduction, as no mark was echoed.
+    pub(crate) restore: bool,
     /// An episode is over; the state it was in.
     pub(crate) exit: Option<CaState>,
-    /// Fast recovery begins: one reduction.
+    /// Fast recovery begins.
     pub(crate) enter: bool,
+    /// The window is to be reduced.
+    pub(crate) reduce: Option<Signal>,
     /// Something was newly found lost.
     pub(crate) newly_lost: bool,
     /// Retransmissions found lost, segments.
@@ -128,6 +137,9 @@ pub(crate) struct Recovery {
     forced: bool,
     /// The last segment is to be sent again as a probe; it begins here.
     tail_probe: Option<SeqNum>,
+    /// The peer has echoed a mark in this episode, or before it in the same window of data: the reduction
+    /// stands, whatever becomes of the losses.
+    confirmed: bool,
     /// `snd_una` when the last episode began, while it may still be taken back.
     undo_marker: Option<SeqNum>,
     /// Retransmissions since then that the peer has not reported as duplicates, segments; `None`: there
@@ -156,6 +168,7 @@ impl Recovery {
             reorder_at: None,
             forced: false,
             tail_probe: None,
+            confirmed: false,
             undo_marker: None,
             undo_retrans: None,
             first_retrans: None,
@@ -211,6 +224,14 @@ impl Recovery {
             return self.log.get(self.log.find(start)).copied();
         }
         self.log.next_lost(self.retransmit_hint).and_then(|i| self.log.get(i)).copied()
+    }
+
+    /// No segment in flight is marked in any way, and none was lost lately: a tail loss probe would be news.
+    pub(crate) fn may_probe(&self) -> bool {
+        matches!(self.ca_state, CaState::Open | CaState::Cwr)
+            && self.sacked_out() == 0
+            && self.log.lost_out() == 0
+            && self.tail_probe.is_none()
     }
 
     /// Whether the next retransmission ignores the congestion window.
@@ -271,14 +292,21 @@ impl Recovery {
         }
         self.frto_new_data = false;
 
+        self.confirmed |= ack.ece;
         if self.ca_state == CaState::Recovery && ack.snd_una.at_or_after(self.high_seq) {
             self.finish_episode(ack, outcome, &mut change);
+        } else if self.ca_state == CaState::Cwr && ack.snd_una.after(self.high_seq) {
+            // Only now the peer has seen that the window was reduced.
+            self.calm_down();
+            change.exit = Some(CaState::Cwr);
         }
         match self.ca_state {
             CaState::Recovery => self.in_recovery(ack, outcome, &mut change),
             CaState::Loss => self.in_loss(ack, outcome, &mut change),
-            CaState::Open | CaState::Disorder => {
-                self.try_undo_dsack(&mut change);
+            CaState::Open | CaState::Disorder | CaState::Cwr => {
+                if self.ca_state != CaState::Cwr {
+                    self.try_undo_dsack(&mut change);
+                }
                 self.detect(ack, outcome, &mut change);
                 self.judge(ack, &mut change);
             }
@@ -325,11 +353,11 @@ impl Recovery {
                 return;
             }
             self.undo(Undo::Partial, true, change);
-            self.calm_down();
         }
         self.try_undo_dsack(change);
         if change.undo.is_some() {
             self.calm_down();
+            change.exit = Some(CaState::Recovery);
         }
         self.detect(ack, outcome, change);
         if self.ca_state != CaState::Recovery {
@@ -387,11 +415,21 @@ impl Recovery {
         change.exit = Some(was);
     }
 
-    /// Begin fast recovery if something is lost.
+    /// Begin fast recovery if something is lost, or a reduction if a mark is echoed.
     fn judge(&mut self, ack: &AckInfo, change: &mut Change) {
+        // At exactly the end of an episode, the echo is of before the peer was told of it.
+        let echo_is_old = change.exit.is_some() && ack.snd_una == self.high_seq;
         if self.log.lost_out() > 0 {
-            self.enter_recovery(ack.snd_una, ack.snd_nxt);
-            change.enter = true;
+            self.enter_recovery(ack.snd_una, ack.snd_nxt, change);
+            self.confirmed |= ack.ece;
+        } else if self.ca_state == CaState::Cwr {
+            // Goes on.
+        } else if ack.ece && !echo_is_old {
+            // RFC 3168 section 6.1.2: as a loss, once per window of data, but nothing to retransmit.
+            self.begin(CaState::Cwr, ack.snd_una, ack.snd_nxt);
+            self.undo_marker = None;
+            self.confirmed = true;
+            change.reduce = Some(Signal::Mark);
         } else {
             self.calm_down();
         }
@@ -453,15 +491,14 @@ impl Recovery {
         self.reorder_at = None;
         self.detect_by_time(now, min_rtt, srtt, knob, &mut change);
         if change.newly_lost && self.ca_state != CaState::Recovery {
-            self.enter_recovery(snd_una, snd_nxt);
-            change.enter = true;
+            self.enter_recovery(snd_una, snd_nxt, &mut change);
         }
         change
     }
 
     fn detect_reno(&mut self, ack: &AckInfo, change: &mut Change) {
         let lost = match self.ca_state {
-            CaState::Open | CaState::Disorder => {
+            CaState::Open | CaState::Disorder | CaState::Cwr => {
                 self.reno_sacked >= self.reordering && self.reno_hold.is_none()
             }
             // RFC 6582 section 3.2, step 3: a partial acknowledgement shows the next hole.
@@ -527,14 +564,25 @@ impl Recovery {
 
     // --- episodes --------------------------------------------------------------------------------
 
-    fn enter_recovery(&mut self, snd_una: SeqNum, snd_nxt: SeqNum) {
+    fn enter_recovery(&mut self, snd_una: SeqNum, snd_nxt: SeqNum, change: &mut Change) {
+        let (reducing, end) = (self.ca_state == CaState::Cwr, self.high_seq);
         self.first_retrans = None;
         self.begin(CaState::Recovery, snd_una, snd_nxt);
+        change.enter = true;
+        change.reduce = Some(if reducing { Signal::LossAfterMark } else { Signal::Loss });
+        if reducing {
+            // The same window of data has lost what follows the mark: one episode. The first
+            // retransmission leaves at once, RFC 5681 section 3.2, which otherwise the reduction sees to.
+            self.high_seq = end;
+            self.forced = true;
+            self.confirmed = true;
+        }
     }
 
     fn begin(&mut self, state: CaState, snd_una: SeqNum, snd_nxt: SeqNum) {
         self.ca_state = state;
         self.high_seq = snd_nxt;
+        self.confirmed = false;
         self.undo_marker = Some(snd_una);
         self.undo_retrans = Some(self.log.retrans_out()).filter(|&segs| segs > 0);
     }
@@ -579,6 +627,7 @@ impl Recovery {
         self.undo_marker = None;
         self.rack.look_again();
         change.undo = Some(why);
+        change.restore = !self.confirmed;
     }
 
     // --- timeout ---------------------------------------------------------------------------------
@@ -595,9 +644,10 @@ impl Recovery {
     ) -> Timeout {
         let reneged = self.log.head().is_some_and(|head| head.marks.has(Marks::SACKED));
         let was = self.ca_state;
-        let new_recovery = matches!(was, CaState::Open | CaState::Disorder);
-        let fresh =
-            new_recovery || snd_una.at_or_after(self.high_seq) || was == CaState::Loss && first;
+        let new_recovery = matches!(was, CaState::Open | CaState::Disorder | CaState::Cwr);
+        let fresh = matches!(was, CaState::Open | CaState::Disorder)
+            || snd_una.at_or_after(self.high_seq)
+            || was == CaState::Loss && first;
         if new_recovery && self.sacked_out() >= threshold {
             self.reordering = self.reordering.min(threshold.max(1));
         }
@@ -728,6 +778,7 @@ mod tests {
                 srtt: Some(Duration::from_millis(2)),
                 knob: 1,
                 has_new_data: false,
+                ece: false,
             };
             let change = self.recovery.on_ack(&info, &outcome);
             self.recovery.log.check(self.una, self.nxt);

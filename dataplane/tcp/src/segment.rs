@@ -1,7 +1,7 @@
 //! A segment as the engine sees it: numbers and ranges, no bytes.
 
 use arrayvec::ArrayVec;
-use base::{Instant, TcpFlags};
+use base::{Ecn, Instant, TcpFlags};
 
 use crate::{SeqNum, UserTimeoutOption};
 
@@ -29,7 +29,8 @@ pub struct SegOptions {
 ///
 /// A run has consecutive payload, and `ack`, `wnd` and `options` of its last segment; `flags` are
 /// those of the last segment plus PSH if any had it. Segments with SYN, FIN, RST or URG, with SACK
-/// blocks, or without payload are never merged (FIN may end a run).
+/// blocks, or without payload are never merged (FIN may end a run), nor are segments whose IP headers say
+/// different things of congestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Sequence number of the first payload byte (or of the SYN).
@@ -48,8 +49,8 @@ pub struct Segment {
     pub segs: u16,
     /// Options of the last segment.
     pub options: SegOptions,
-    /// How many segments of the run carried CE, RFC 3168.
-    pub ce_marks: u16,
+    /// What the IP headers of all segments of the run said of congestion, RFC 3168.
+    pub ecn: Ecn,
     /// When the burst with this segment was taken from the device; [`Segment::ARRIVAL_UNKNOWN`] if
     /// it may have waited there for long.
     pub arrival: Instant,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use base::{DropReason, Instant, TcpFlags};
+use base::{DropReason, Ecn, Instant, TcpFlags};
 
 use crate::timestamp::{TS_RECENT_VALID, ts_before, ts_val};
 use crate::{Cx, Plan, PlanKind, SegOptions, Segment, SeqNum};
@@ -204,7 +204,7 @@ impl TimeWait {
                 timestamps: self.timestamps.then(|| (ts_val(now, self.ts_offset), self.ts_recent)),
                 ..SegOptions::default()
             },
-            ecn: 0,
+            ecn: Ecn::NotEct,
             txhash: self.txhash,
         }
     }
@@ -261,7 +261,7 @@ mod tests {
             seg_size: len,
             segs: 1,
             options: SegOptions { timestamps: ts.map(|t| (t, 0)), ..SegOptions::default() },
-            ce_marks: 0,
+            ecn: Ecn::NotEct,
             arrival: Instant::ZERO,
         }
     }

@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use base::{Instant, Random, SeededRandom, TcpFlags};
+use base::{Ecn, Instant, Random, SeededRandom, TcpFlags};
 use common::{World, at_ms, connect, opening};
 use tcp::{Connection, SegOptions, Segment, SeqNum};
 
@@ -61,7 +61,7 @@ fn draw(r: &mut SeededRandom, conn: &Connection, now: Instant) -> Segment {
         seg_size: len / u32::from(segs),
         segs,
         options,
-        ce_marks: 0,
+        ecn: Ecn::NotEct,
         arrival: now,
     }
 }
@@ -156,7 +156,7 @@ fn a_shower_of_selective_acknowledgements_costs_bounded_memory() {
             seg_size: 0,
             segs: 1,
             options,
-            ce_marks: 0,
+            ecn: Ecn::NotEct,
             arrival: now,
         };
         let _ = conn.on_segments(&mut world.cx(now), &seg);

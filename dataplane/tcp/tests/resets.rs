@@ -3,7 +3,7 @@
 
 mod common;
 
-use base::DropReason;
+use base::{DropReason, Ecn};
 use common::at_ms;
 use common::conversation::{Conversation, seg};
 use tcp::{CloseReason, Disposition, SeqNum, State, reset_for};
@@ -189,7 +189,7 @@ fn the_reset_for_a_segment_without_connection() {
         seg_size: len,
         segs: 1,
         options: tcp::SegOptions::default(),
-        ce_marks: 0,
+        ecn: Ecn::NotEct,
         arrival: at_ms(0),
     };
     use base::TcpFlags as F;

@@ -87,7 +87,9 @@ pub(super) const ROWS: &[Knob] = &[
         "Do not double the RTO for connections with few segments in flight."),
     Knob::choice("net.ipv4.tcp_congestion_control", &CONGESTION, "cubic",
         "Congestion control of new connections. CUBIC (RFC 9438) is what most of the Internet runs; `reno` \
-         is the textbook's, slow on long fat paths.")
+         is the textbook's, slow on long fat paths. `dctcp` (RFC 8257) keeps queues short where every queue \
+         on the path marks at a low threshold, asks for ECN whatever tcp_ecn says, and is unfair to others \
+         elsewhere: for one's own data centre.")
         .new_connections()
         .active(
             |p, v| {
@@ -97,7 +99,7 @@ pub(super) const ROWS: &[Knob] = &[
                 }
             },
             |p| Value::Text(p.tcp.congestion.name().into())),
-    Knob::text("net.ipv4.tcp_available_congestion_control", TextForm::Names, "cubic reno",
+    Knob::text("net.ipv4.tcp_available_congestion_control", TextForm::Names, "cubic reno dctcp",
         "The congestion controls that exist.").read_only(),
     Knob::text("net.ipv4.tcp_allowed_congestion_control", TextForm::Names, "reno cubic",
         "The congestion controls that unprivileged users may choose. There are no users here."),

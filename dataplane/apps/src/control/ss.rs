@@ -97,7 +97,9 @@ fn info(i: &Value) -> String {
     let mut words: Vec<String> = Vec::new();
     let number = |key: &str| i[key].as_u64().unwrap_or(0);
     let millis = |key: &str| number(key) as f64 / 1000.0;
-    for (flag, word) in [("timestamps", "ts"), ("sack", "sack")] {
+    for (flag, word) in
+        [("timestamps", "ts"), ("sack", "sack"), ("ecn", "ecn"), ("ecn_seen", "ecnseen")]
+    {
         if i[flag].as_bool() == Some(true) {
             words.push(word.to_owned());
         }

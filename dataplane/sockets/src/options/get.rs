@@ -210,7 +210,9 @@ fn tcp_level(io: &dyn Io, socket: &Socket, name: i32) -> Result<Answer, Errno> {
         TCP_WINDOW_CLAMP => unsigned(options.window_clamp),
         TCP_QUICKACK => flag(socket.conn().is_none_or(|conn| io.is_quickack(conn))),
         TCP_CONGESTION => {
-            let mut name = options.congestion.name().as_bytes().to_vec();
+            // A connection may have another than was asked for: DCTCP needs a peer with ECN.
+            let live = socket.conn().and_then(|conn| io.info(conn)).map(|info| info.congestion);
+            let mut name = live.unwrap_or(options.congestion.name()).as_bytes().to_vec();
             name.resize(NAME_MAX, 0);
             Answer::Bytes(name)
         }

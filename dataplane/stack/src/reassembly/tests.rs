@@ -67,7 +67,7 @@ impl World {
 fn fragment(start: u16, end: u16, more: bool) -> Fragment<u32> {
     let len = end - start;
     let frame = u32::from(start);
-    Fragment { offset: start, len, more, header_len: 20, protocol: UDP, frame }
+    Fragment { offset: start, len, more, header_len: 20, protocol: UDP, ecn: Ecn::NotEct, frame }
 }
 
 /// RFC 8200 section 4.5.
@@ -83,6 +83,34 @@ fn parts_in_any_order_make_a_datagram() {
         }
         assert!(world.table.is_empty() && world.table.frames() == 0);
         assert_eq!(world.table.next_deadline(), None);
+    }
+}
+
+/// RFC 3168 section 5.3: no mark is lost, and none is believed that no router may have set.
+#[test]
+fn a_mark_on_any_fragment_is_a_mark_on_the_datagram() {
+    use Ecn::{Ce, Ect0, Ect1, NotEct};
+    for (parts, expected) in [
+        ([Ect0, Ect0, Ect0], Some(Ect0)),
+        ([Ect0, Ce, Ect0], Some(Ce)),
+        ([Ce, Ect0, Ect1], Some(Ce)),
+        ([Ect0, Ect1, Ect0], Some(NotEct)),
+        ([NotEct, Ect0, NotEct], Some(NotEct)),
+        ([NotEct, NotEct, NotEct], Some(NotEct)),
+        ([NotEct, Ce, NotEct], None),
+        ([Ect0, NotEct, Ce], None),
+    ] {
+        let mut world = World::new(4);
+        let mut last = None;
+        for (i, ecn) in parts.into_iter().enumerate() {
+            let start = i as u16 * 800;
+            let f = Fragment { ecn, ..fragment(start, start + 800, i < 2) };
+            last = world.insert(key(1), f);
+        }
+        assert_eq!(last.map(|datagram| datagram.ecn), expected, "{parts:?}");
+        assert!(world.table.is_empty() && world.table.frames() == 0);
+        let frames: &[u32] = if expected.is_none() { &[0, 800, 1600] } else { &[] };
+        world.expect_dropped(DropReason::FragmentEcn, frames);
     }
 }
 

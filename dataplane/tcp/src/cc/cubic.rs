@@ -5,7 +5,7 @@
 use core::time::Duration;
 
 use super::hystart::{self, Found, Hystart};
-use super::{Ack, Controller, RttSample, Window};
+use super::{Ack, Controller, RttSample, Signal, Window};
 use crate::Cx;
 use crate::params::CongestionAlgorithm;
 
@@ -211,8 +211,10 @@ impl Controller for Cubic {
         w.ssthresh = w.cwnd;
     }
 
-    fn on_congestion_event(&mut self, _cx: &mut Cx<'_>) {
-        self.reduce();
+    fn on_congestion_event(&mut self, _cx: &mut Cx<'_>, signal: Signal) {
+        if signal != Signal::LossAfterMark {
+            self.reduce();
+        }
     }
 
     fn on_rto(&mut self, _cx: &mut Cx<'_>, in_flight: u32, first: bool) {

@@ -1,6 +1,6 @@
 //! NewReno: RFC 5681; the recovery that RFC 6582 adds is the business of loss recovery.
 
-use super::{Ack, Controller, Window};
+use super::{Ack, Controller, Signal, Window};
 use crate::Cx;
 use crate::params::CongestionAlgorithm;
 
@@ -31,21 +31,13 @@ impl Controller for Reno {
     }
 
     fn on_ack(&mut self, _cx: &mut Cx<'_>, ack: &Ack) {
-        let w = &mut self.window;
-        if !w.may_grow(ack) {
-            return;
-        }
-        let mut acked = ack.acked;
-        if w.in_slow_start() {
-            acked = w.grow_slow_start(acked);
-        }
-        if acked > 0 {
-            w.grow_linear(w.cwnd, acked);
-        }
+        self.window.grow_as_reno(ack);
     }
 
-    fn on_congestion_event(&mut self, _cx: &mut Cx<'_>) {
-        self.window.reduce_to(self.window.cwnd / 2);
+    fn on_congestion_event(&mut self, _cx: &mut Cx<'_>, signal: Signal) {
+        if signal != Signal::LossAfterMark {
+            self.window.reduce_to(self.window.cwnd / 2);
+        }
     }
 
     fn on_rto(&mut self, _cx: &mut Cx<'_>, in_flight: u32, first: bool) {

@@ -9,8 +9,8 @@ use super::cubic::cube_root;
 use super::*;
 use crate::testing::World;
 
-const ALGORITHMS: [CongestionAlgorithm; 2] =
-    [CongestionAlgorithm::Cubic, CongestionAlgorithm::Reno];
+const ALGORITHMS: [CongestionAlgorithm; 3] =
+    [CongestionAlgorithm::Cubic, CongestionAlgorithm::Reno, CongestionAlgorithm::Dctcp];
 
 fn ms(v: u64) -> Duration {
     Duration::from_millis(v)
@@ -30,7 +30,12 @@ struct Path {
 
 impl Path {
     fn new(algorithm: CongestionAlgorithm, rtt: Duration) -> Self {
-        Self { world: World::new(), cc: CongestionControl::new(algorithm, 10), rtt, una: 1 }
+        Self {
+            world: World::new(),
+            cc: CongestionControl::new(&TcpParams::default(), algorithm, 10),
+            rtt,
+            una: 1,
+        }
     }
 
     /// One round trip: all of the window is acknowledged, two segments at a time, evenly spread.
@@ -64,7 +69,7 @@ impl Path {
 
     /// A loss, repaired within one round trip.
     fn lose(&mut self) {
-        self.cc.on_congestion_event(&mut self.world.cx());
+        self.cc.on_congestion_event(&mut self.world.cx(), Signal::Loss);
         self.cc.set_cwnd(self.cc.ssthresh());
         self.world.now += self.rtt;
     }
@@ -178,10 +183,11 @@ fn reductions_and_their_undo() {
         ("cubic, never below two", CongestionAlgorithm::Cubic, 2, 2),
         ("reno, one half", CongestionAlgorithm::Reno, 101, 50),
         ("reno, never below two", CongestionAlgorithm::Reno, 1, 2),
+        ("dctcp, a loss halves", CongestionAlgorithm::Dctcp, 101, 50),
     ] {
         let mut world = World::new();
-        let mut cc = CongestionControl::new(algorithm, cwnd);
-        cc.on_congestion_event(&mut world.cx());
+        let mut cc = CongestionControl::new(&TcpParams::default(), algorithm, cwnd);
+        cc.on_congestion_event(&mut world.cx(), Signal::Loss);
         assert_eq!(
             (cc.cwnd(), cc.ssthresh()),
             (cwnd, ssthresh),
@@ -192,7 +198,7 @@ fn reductions_and_their_undo() {
         assert_eq!(cc.cwnd(), cwnd.max(ssthresh), "{name}");
         assert_eq!(cc.ssthresh(), SSTHRESH_INFINITE, "{name}");
 
-        let mut cc = CongestionControl::new(algorithm, cwnd);
+        let mut cc = CongestionControl::new(&TcpParams::default(), algorithm, cwnd);
         cc.on_rto(&mut world.cx(), 3, true);
         assert_eq!((cc.cwnd(), cc.ssthresh()), (4, ssthresh), "{name}");
         cc.on_rto(&mut world.cx(), 0, false);
@@ -200,6 +206,63 @@ fn reductions_and_their_undo() {
         cc.on_undo();
         assert_eq!(cc.cwnd(), cwnd, "{name}");
     }
+}
+
+fn delivery(segs: u32, marked: u32, una: u32, nxt: u32) -> Delivery {
+    Delivery { segs, marked, snd_una: SeqNum::new(una), snd_nxt: SeqNum::new(nxt) }
+}
+
+/// A loss in the window of data that a mark has reduced.
+#[test]
+fn one_window_of_data_is_reduced_once() {
+    for (algorithm, after_mark, after_loss) in [
+        (CongestionAlgorithm::Cubic, 70, 70),
+        (CongestionAlgorithm::Reno, 50, 50),
+        // The estimate begins at one and a window without marks takes a sixteenth: 1 - 960/2048.
+        (CongestionAlgorithm::Dctcp, 54, 50),
+    ] {
+        let mut world = World::new();
+        let mut cc = CongestionControl::new(&TcpParams::default(), algorithm, 100);
+        cc.on_delivered(&delivery(10, 0, 10, 10));
+        cc.on_congestion_event(&mut world.cx(), Signal::Mark);
+        assert_eq!((cc.cwnd(), cc.ssthresh()), (100, after_mark), "{algorithm:?}");
+        cc.set_cwnd(60);
+        cc.on_congestion_event(&mut world.cx(), Signal::LossAfterMark);
+        assert_eq!((cc.cwnd(), cc.ssthresh()), (60, after_loss), "{algorithm:?}");
+    }
+}
+
+/// RFC 8257 section 3.3 and RFC 8257 section 4.2: `alpha` is the moving average of the share of marked segments, one sample for each
+/// window of data.
+#[test]
+fn the_estimate_of_dctcp_follows_the_share_of_marked_segments() {
+    let estimate = |alpha: u16, shift: u8, windows: usize, marked: u32| {
+        let params =
+            TcpParams { dctcp_alpha_on_init: alpha, dctcp_shift_g: shift, ..TcpParams::default() };
+        let mut dctcp = Dctcp::new(&params, 10);
+        // The first acknowledgement begins a window, and each is acknowledged in two parts.
+        dctcp.on_delivered(&delivery(0, 0, 0, 100));
+        let mut una = 0;
+        for _ in 0..windows {
+            let before = dctcp.alpha();
+            dctcp.on_delivered(&delivery(50, marked / 2, una + 50, una + 150));
+            assert_eq!(dctcp.alpha(), before, "in the middle of a window");
+            una += 100;
+            dctcp.on_delivered(&delivery(50, marked - marked / 2, una, una + 100));
+        }
+        dctcp.alpha()
+    };
+    assert_eq!(estimate(1024, 4, 1, 0), 960, "one window without marks: 15/16");
+    assert_eq!(estimate(0, 4, 1, 100), 64, "one window of marks: 1/16");
+    assert_eq!(estimate(0, 0, 1, 25), 256, "without a memory the share itself");
+    for share in [0, 10, 50, 90, 100] {
+        for begin in [0, 1024] {
+            let (alpha, exact) = (estimate(begin, 4, 200, share), share * 1024 / 100);
+            // What a sixteenth loses in integers is at most 15.
+            assert!(alpha.abs_diff(exact) <= 16, "{share} %: {alpha}, not {exact}");
+        }
+    }
+    assert_eq!(estimate(1024, 4, 200, 0), 0, "it reaches zero");
 }
 
 /// RFC 5681 section 4.1.
@@ -211,20 +274,20 @@ fn idleness_halves_the_window_once_per_timeout() {
         ("two", 400, 25),
         ("many, down to the initial window", 100_000, 10),
     ] {
-        let mut cc = CongestionControl::new(CongestionAlgorithm::Reno, 100);
+        let mut cc = CongestionControl::new(&TcpParams::default(), CongestionAlgorithm::Reno, 100);
         cc.on_idle_restart(ms(idle), ms(200), 10);
         assert_eq!(cc.cwnd(), cwnd, "{name}");
     }
-    let mut cc = CongestionControl::new(CongestionAlgorithm::Reno, 4);
+    let mut cc = CongestionControl::new(&TcpParams::default(), CongestionAlgorithm::Reno, 4);
     cc.on_idle_restart(Duration::MAX, Duration::ZERO, 10);
     assert_eq!(cc.cwnd(), 4, "never larger than before");
 }
 
 #[test]
 fn an_application_limited_window_decays_towards_its_use() {
-    let mut cc = CongestionControl::new(CongestionAlgorithm::Reno, 100);
+    let mut cc = CongestionControl::new(&TcpParams::default(), CongestionAlgorithm::Reno, 100);
     cc.set_cwnd(100);
-    cc.on_congestion_event(&mut World::new().cx());
+    cc.on_congestion_event(&mut World::new().cx(), Signal::Loss);
     cc.on_application_limited(20, 10);
     assert_eq!((cc.cwnd(), cc.ssthresh()), (60, 75));
     cc.on_application_limited(2, 10);
@@ -408,9 +471,19 @@ fn hystart_is_quiet_below_sixteen_segments() {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Ack { acked: u32, wait_us: u64, rtt_us: u64 },
+    Ack {
+        acked: u32,
+        wait_us: u64,
+        rtt_us: u64,
+    },
     Lose,
-    TimeOut { in_flight: u32, first: bool },
+    LoseMore,
+    /// Segments delivered, and marked.
+    Marked(u32, u32),
+    TimeOut {
+        in_flight: u32,
+        first: bool,
+    },
     Undo,
     SetCwnd(u32),
     Idle(u64),
@@ -424,6 +497,8 @@ fn op() -> impl Strategy<Value = Op> {
             acked: acked >> (acked & 31), wait_us: wait_us >> (acked & 31), rtt_us: rtt_us >> (acked & 63),
         }),
         2 => Just(Op::Lose),
+        2 => (any::<u32>(), any::<u32>()).prop_map(|(segs, marked)| Op::Marked(segs, marked)),
+        1 => Just(Op::LoseMore),
         1 => (any::<u32>(), any::<bool>()).prop_map(|(in_flight, first)| Op::TimeOut { in_flight, first }),
         1 => Just(Op::Undo),
         1 => any::<u32>().prop_map(Op::SetCwnd),
@@ -436,9 +511,9 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     /// Whatever happens in whatever order, the numbers stay in range and nothing overflows.
     #[test]
-    fn windows_stay_in_range(ops in proptest::collection::vec(op(), 1..200), cubic in any::<bool>()) {
+    fn windows_stay_in_range(ops in proptest::collection::vec(op(), 1..200), which in 0..ALGORITHMS.len()) {
         let ops: Vec<Op> = ops;
-        let mut p = Path::new(ALGORITHMS[usize::from(!cubic)], ms(50));
+        let mut p = Path::new(ALGORITHMS[which], ms(50));
         for op in ops {
             let before = (p.cc.cwnd(), p.cc.in_slow_start());
             match op {
@@ -449,7 +524,12 @@ proptest! {
                     prop_assert!(p.cc.cwnd() >= before.0);
                     prop_assert!(p.cc.cwnd() - before.0 <= acked.saturating_add(1));
                 }
-                Op::Lose => p.cc.on_congestion_event(&mut p.world.cx()),
+                Op::Lose => p.cc.on_congestion_event(&mut p.world.cx(), Signal::Loss),
+                Op::Marked(segs, marked) => {
+                    p.cc.on_delivered(&delivery(segs, segs.min(marked), p.una, p.una));
+                    p.cc.on_congestion_event(&mut p.world.cx(), Signal::Mark);
+                }
+                Op::LoseMore => p.cc.on_congestion_event(&mut p.world.cx(), Signal::LossAfterMark),
                 Op::TimeOut { in_flight, first } => p.cc.on_rto(&mut p.world.cx(), in_flight, first),
                 Op::Undo => p.cc.on_undo(),
                 Op::SetCwnd(cwnd) => p.cc.set_cwnd(cwnd),

@@ -1,10 +1,10 @@
 //! What an acknowledgement does: window, log, round trip, recovery, congestion control, timers.
 
-use base::Instant;
+use base::{Instant, TcpFlags};
 use core::time::Duration;
 
 use super::{Connection, Flags};
-use crate::cc::{self, Controller};
+use crate::cc::{self, Controller, Signal};
 use crate::recovery::log::{AckOutcome, Clues, Marks};
 use crate::recovery::prr::{Prr, Step};
 use crate::recovery::{AckInfo, CaState, Change, Reordered, Undo};
@@ -82,6 +82,7 @@ impl Connection {
             srtt: self.hot.rtt.srtt(),
             knob: cx.params.recovery,
             has_new_data: self.hot.write_seq.after(self.hot.snd_nxt) && self.usable_window() > 0,
+            ece: !old && self.hot.ecn.is_on() && seg.flags.intersects(TcpFlags::ECE),
         };
         let Some(ext) = &mut self.ext else { return };
         let change = ext.recovery.on_ack(&info, &outcome);
@@ -237,6 +238,8 @@ impl Connection {
     pub(super) fn apply(&mut self, cx: &mut Cx<'_>, info: &AckInfo, change: &Change) {
         let Some(ext) = &mut self.ext else { return };
         cx.counters.delivered += u64::from(change.delivered);
+        let marked = if info.ece { change.delivered } else { 0 };
+        cx.counters.delivered_ce += u64::from(marked);
         cx.counters.lost_retransmit += u64::from(change.lost_retransmissions);
         match change.reordered {
             Some(Reordered::Sack) => cx.counters.sack_reorder += 1,
@@ -247,6 +250,7 @@ impl Connection {
         if let Some(extras) = &mut self.extras {
             let tally = &mut extras.tally;
             tally.delivered = tally.delivered.wrapping_add(change.delivered);
+            tally.delivered_ce = tally.delivered_ce.wrapping_add(marked);
             tally.reord_seen = tally.reord_seen.wrapping_add(change.reordered.is_some().into());
         }
         match change.undo {
@@ -260,9 +264,16 @@ impl Connection {
             }
             None => {}
         }
-        if change.undo.is_some() {
+        ext.cc.on_delivered(&cc::Delivery {
+            segs: change.delivered,
+            marked,
+            snd_una: info.snd_una,
+            snd_nxt: info.snd_nxt,
+        });
+        if change.undo.is_some() && change.restore {
             ext.cc.on_undo();
-        } else if change.exit == Some(CaState::Recovery) {
+            self.hot.ecn.forget_cwr();
+        } else if matches!(change.exit, Some(CaState::Recovery | CaState::Cwr)) {
             // RFC 9937 section 6.2: whatever the steps led to, this is where the reduction ends.
             ext.cc.set_cwnd(ext.cc.ssthresh());
         }
@@ -272,16 +283,23 @@ impl Connection {
             } else {
                 cx.counters.reno_recovery += 1;
             }
-            ext.cc.on_congestion_event(cx);
-            ext.prr = Prr::default();
         }
-        if ext.recovery.ca_state() == CaState::Recovery {
+        if let Some(signal) = change.reduce {
+            ext.cc.on_congestion_event(cx, signal);
+            if signal != Signal::LossAfterMark {
+                ext.prr = Prr::default();
+                self.hot.ecn.owe_cwr();
+            }
+            cx.counters.ecn_reductions += u64::from(signal == Signal::Mark);
+        }
+        if matches!(ext.recovery.ca_state(), CaState::Recovery | CaState::Cwr) {
             let step = Step {
                 delivered: change.delivered,
                 in_flight: ext.recovery.in_flight(),
                 ssthresh: ext.cc.ssthresh(),
                 prior_cwnd: ext.cc.prior_cwnd(),
-                safe: info.advanced && !change.newly_lost,
+                // RFC 3168 section 6.1.2: an echo is no reason to speed up.
+                safe: info.advanced && !change.newly_lost && !info.ece,
             };
             if let Some(cwnd) = ext.prr.on_ack(&step) {
                 ext.cc.set_cwnd(cwnd);
@@ -290,7 +308,8 @@ impl Connection {
         }
         // Where packets are reordered, selective acknowledgements are progress enough.
         let learned = ext.recovery.reordering() > cx.params.reordering;
-        if change.delivered > 0 && (info.advanced || learned) {
+        // RFC 3168 section 6.1.2: what brings an echo does not let the window grow.
+        if change.delivered > 0 && (info.advanced || learned) && !info.ece {
             let ack = cc::Ack {
                 acked: change.delivered,
                 in_flight_max: ext.usage.packets_max(),
@@ -319,8 +338,9 @@ impl Connection {
             // One acknowledgement for two copies: the probe has repaired a loss.
             ext.tlp_end_seq = None;
             cx.counters.loss_probe_recovery += 1;
-            ext.cc.on_congestion_event(cx);
+            ext.cc.on_congestion_event(cx, Signal::Loss);
             ext.cc.step_down();
+            self.hot.ecn.owe_cwr();
         }
     }
 

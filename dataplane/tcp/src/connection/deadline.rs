@@ -120,11 +120,12 @@ impl Connection {
             CaState::Disorder if sack => cx.counters.sack_failures += 1,
             CaState::Disorder => cx.counters.reno_failures += 1,
             CaState::Loss => cx.counters.loss_failures += 1,
-            CaState::Open => {}
+            CaState::Open | CaState::Cwr => {}
         }
         cx.counters.sack_reneging += u64::from(timeout.reneged);
         let in_flight = ext.recovery.in_flight();
         ext.cc.on_rto(cx, in_flight, timeout.fresh);
+        self.hot.ecn.owe_cwr();
         self.hot.rto = rto.double(cx.params);
         self.hot.flags.set(Flags::RTO_UNSENT);
         let at = self.limit_by_user_timeout(now, since, now + self.hot.rto.get());
@@ -161,7 +162,9 @@ impl Connection {
             && self.hot.flags.has(Flags::SACK)
             && self.hot.rto.backoff() == 0
             && self.ext.as_ref().is_some_and(|ext| {
-                ext.recovery.is_calm() && !ext.recovery.log.is_empty() && ext.tlp_end_seq.is_none()
+                ext.recovery.may_probe()
+                    && !ext.recovery.log.is_empty()
+                    && ext.tlp_end_seq.is_none()
             })
     }
 
@@ -183,6 +186,7 @@ impl Connection {
             srtt: hot.rtt.srtt(),
             knob: cx.params.recovery,
             has_new_data: false,
+            ece: false,
         };
         let Some(ext) = &mut self.ext else { return };
         let mut change = ext.recovery.on_reorder_timer(cx.now, numbers, times, cx.params.recovery);

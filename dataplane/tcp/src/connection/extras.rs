@@ -48,6 +48,7 @@ pub(super) struct Tally {
     pub(super) data_segs_in: u32,
     pub(super) data_segs_out: u32,
     pub(super) delivered: u32,
+    pub(super) delivered_ce: u32,
     pub(super) dsack_dups: u32,
     pub(super) reord_seen: u32,
     pub(super) rcv_ooopack: u32,
@@ -70,6 +71,7 @@ impl Tally {
             data_segs_out: 0,
             // The handshake has delivered a SYN.
             delivered: 1,
+            delivered_ce: 0,
             dsack_dups: 0,
             reord_seen: 0,
             rcv_ooopack: 0,

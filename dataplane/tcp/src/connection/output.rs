@@ -38,6 +38,11 @@ pub(super) enum Action {
         fin: bool,
     },
     Probe,
+    /// An acknowledgement in an earlier state of DCTCP's echo.
+    EarlierAck {
+        ack: SeqNum,
+        marked: bool,
+    },
     Ack,
 }
 
@@ -97,6 +102,9 @@ impl Connection {
         }
         if self.hot.state == State::Closed {
             return Err(Quiet::Closed);
+        }
+        if let Some(&(ack, marked)) = self.ext.as_ref().and_then(|ext| ext.earlier.first()) {
+            return Ok(Action::EarlierAck { ack, marked });
         }
         let quiet = match self.decide_data(cx, segs_max) {
             Ok(action) => return Ok(action),
@@ -263,22 +271,23 @@ impl Connection {
 
     fn plan(&self, cx: &Cx<'_>, action: Action) -> Plan {
         let hot = &self.hot;
+        let new_data = matches!(action, Action::Data { len, .. } if len > 0);
         let mut plan = Plan {
             kind: PlanKind::Ack,
             seq: hot.snd_nxt,
             len: 0,
             seg_size: 0,
-            flags: TcpFlags::ACK,
+            flags: TcpFlags::ACK | hot.ecn.flags(new_data),
             ack: hot.rcv_nxt,
             wnd: self.window_field(cx),
             options: self.plan_options(cx),
-            ecn: 0,
+            ecn: hot.ecn.codepoint(new_data),
             txhash: self.warm.txhash,
         };
         match action {
             Action::Reset => {
                 plan.kind = PlanKind::Reset;
-                plan.flags |= TcpFlags::RST;
+                plan.flags = TcpFlags::ACK | TcpFlags::RST;
                 plan.wnd = 0;
                 plan.options.sack.clear();
             }
@@ -314,6 +323,17 @@ impl Connection {
                 plan.kind = PlanKind::Probe;
                 // RFC 9293 section 3.8.4: a number that the peer must answer.
                 plan.seq = hot.snd_una.sub(1);
+            }
+            Action::EarlierAck { ack, marked } => {
+                plan.ack = ack;
+                // The right edge is the one of now.
+                let window = self.select_window(cx).saturating_add(hot.rcv_nxt.bytes_since(ack));
+                plan.wnd = hot.rcv_wscale.raw(window);
+                plan.options.sack.clear();
+                plan.flags = TcpFlags::ACK;
+                if marked {
+                    plan.flags |= TcpFlags::ECE;
+                }
             }
             Action::Ack if plan.options.sack.is_empty() => {
                 plan.options.user_timeout = self.user_timeout_option(cx.params);
@@ -408,6 +428,14 @@ impl Connection {
         let window = hot.rcv_wscale.bytes(plan.wnd);
         hot.rcv_wup = plan.ack;
         hot.rcv_adv = hot.rcv_adv.later(plan.ack.add(window));
+        if plan.kind == PlanKind::Ack
+            && let Some(ext) = &mut self.ext
+            && !ext.earlier.is_empty()
+        {
+            // What it leaves owed follows at once.
+            ext.earlier.remove(0);
+            return;
+        }
         let zero = window == 0;
         if zero != hot.flags.has(Flags::OFFERED_ZERO) {
             hot.flags.put(Flags::OFFERED_ZERO, zero);
@@ -471,6 +499,9 @@ impl Connection {
         if let Some(extras) = &mut self.extras {
             extras.tally.on_sent(now, if len > 0 { taken } else { 0 });
         }
+        if plan.flags.intersects(TcpFlags::CWR) {
+            hot.ecn.forget_cwr();
+        }
         if len % plan.seg_size.max(1) != 0 {
             hot.snd_sml = plan.seq.add(len);
         }
@@ -513,7 +544,7 @@ impl Connection {
         match ext.recovery.ca_state() {
             CaState::Loss => cx.counters.slow_start_retrans += u64::from(taken),
             // A tail loss probe, which has its own counter.
-            CaState::Open => {}
+            CaState::Open | CaState::Cwr => {}
             _ => cx.counters.fast_retrans += u64::from(taken),
         }
         ext.last_sent = now;

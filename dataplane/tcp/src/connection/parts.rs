@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use base::Instant;
 
 use crate::cc::CongestionControl;
+use crate::ecn::{Earlier, EcnState};
 use crate::params::CongestionAlgorithm;
 use crate::recovery::Recovery;
 use crate::recovery::prr::Prr;
@@ -196,6 +197,7 @@ pub(super) struct Hot {
     pub(super) quiet: Quiet,
     /// Duplicate acknowledgements owed to a peer without SACK, which counts them.
     pub(super) dup_acks_owed: u8,
+    pub(super) ecn: EcnState,
 }
 
 const _: () = assert!(size_of::<Hot>() <= 192);
@@ -261,6 +263,8 @@ pub(super) struct Extension {
     pub(super) autotune: Autotune,
     /// Range received twice, to be reported once.
     pub(super) dsack: Option<(SeqNum, SeqNum)>,
+    /// Acknowledgements of what came in an earlier state of DCTCP's echo, to be sent before anything else.
+    pub(super) earlier: Earlier,
     /// When the head was sent of whose acknowledgement we have waited in vain ever since, or when
     /// the window was first probed.
     pub(super) waiting_since: Option<Instant>,

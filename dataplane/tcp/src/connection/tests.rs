@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use std::format;
 
 use arrayvec::ArrayVec;
-use base::{Instant, Random, SeededRandom, TcpFlags};
+use base::{Ecn, Instant, Random, SeededRandom, TcpFlags};
 
 use super::{Connection, Opening};
 use crate::{ConnOptions, Cx, PathParams, SegOptions, Segment, SeqNum, TcpCounters, TcpParams};
@@ -35,6 +35,7 @@ fn opening(iss: u32, timestamps: bool) -> Opening {
         window_scaling: true,
         sack: true,
         ts_recent: timestamps.then_some(1000),
+        ecn: false,
         peer_mss: Some(1460),
         user_timeout: None,
         rtt: None,
@@ -99,7 +100,7 @@ fn draw(r: &mut SeededRandom, conn: &Connection, now: Instant, timestamps: bool)
             sack,
             ..SegOptions::default()
         },
-        ce_marks: 0,
+        ecn: Ecn::NotEct,
         arrival: now,
     }
 }

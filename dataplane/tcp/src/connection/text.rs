@@ -3,9 +3,10 @@
 //! What was received first wins, and one contiguous new piece is taken per segment. The rest of a
 //! segment that overlaps several ranges is not acknowledged and comes again.
 
-use base::DropReason;
+use base::{DropReason, TcpFlags};
 
 use super::{Connection, Disposition, Flags, Keep, RCV_MSS_MIN};
+use crate::ecn::Arrival;
 use crate::recv::Inserted;
 use crate::recv::ack::{QUICK_MAX, quick_budget};
 use crate::timers::Timer;
@@ -14,11 +15,19 @@ use crate::{CloseReason, Cx, Segment, SeqNum, SeqRange, StateEvent};
 /// Smallest payload with which a lower estimate of the peer's segment size is believed at once.
 const RCV_MSS_PLAUSIBLE: u32 = 536;
 
+/// Acknowledgements that leave at once after a mark, as on Linux.
+const QUICK_AFTER_MARK: u8 = 2;
+
 impl Connection {
     /// The text of an acceptable segment, and its FIN.
     pub(super) fn take_text(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         if seg.len == 0 && !seg.flags.fin() {
             return Disposition::Done;
+        }
+        if seg.flags.intersects(TcpFlags::CWR) && self.hot.ecn.is_on() {
+            self.hot.ecn.on_cwr();
+            // The window of the peer may be very small now.
+            self.hot.flags.set(Flags::ACK_NOW);
         }
         let hot = &self.hot;
         let end = seg.end_seq();
@@ -180,12 +189,14 @@ impl Connection {
         rcv_nxt: SeqNum,
     ) -> Disposition {
         self.attach(cx);
-        let moved = rcv_nxt.bytes_since(self.hot.rcv_nxt);
+        let before = self.hot.rcv_nxt;
+        let moved = rcv_nxt.bytes_since(before);
         self.hot.rcv_nxt = rcv_nxt;
         let data = self.without_fin(keep);
         if seg.len > 0 {
             self.measure_segment(seg);
             self.on_data_arrived(cx, seg);
+            self.note_mark(cx, seg, before);
         }
         if data > 0 {
             self.warm.bytes_received += u64::from(moved);
@@ -216,6 +227,7 @@ impl Connection {
         if seg.len > 0 {
             self.measure_segment(seg);
             self.on_data_arrived(cx, seg);
+            self.note_mark(cx, seg, self.hot.rcv_nxt);
         }
         cx.counters.ofo_queue += 1;
         if keep != range {
@@ -292,6 +304,25 @@ impl Connection {
             ext.autotune.on_data(cx.now, self.hot.rcv_nxt, window, echo);
         }
         self.owe_delayed_ack(cx);
+    }
+
+    /// What the IP header of arriving data says of congestion. `before` is `rcv_nxt` without them.
+    fn note_mark(&mut self, cx: &mut Cx<'_>, seg: &Segment, before: SeqNum) {
+        match self.hot.ecn.on_data(seg.ecn) {
+            Arrival::Usual => {}
+            Arrival::Hasty => self.hot.pace.enter_quick(QUICK_AFTER_MARK, cx.params),
+            Arrival::Changed => {
+                self.hot.flags.set(Flags::ACK_NOW);
+                let marked = self.hot.ecn.is_marked();
+                let acknowledged = self.hot.rcv_wup;
+                let Some(ext) = &mut self.ext else { return };
+                let told = ext.earlier.last().map_or(acknowledged, |&(ack, _)| ack);
+                if before.after(told) {
+                    // Without room, the acknowledgement that follows covers more than it should.
+                    let _ = ext.earlier.try_push((before, !marked));
+                }
+            }
+        }
     }
 
     fn owe_delayed_ack(&mut self, cx: &Cx<'_>) {

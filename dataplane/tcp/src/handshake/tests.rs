@@ -36,7 +36,7 @@ fn seg(flags: TcpFlags, seq: i32, ack: i32) -> Seg {
         seg_size: 0,
         segs: 1,
         options: SegOptions::default(),
-        ce_marks: 0,
+        ecn: Ecn::NotEct,
         arrival: Instant::ZERO,
     })
 }
@@ -701,7 +701,7 @@ impl Crossing {
                 timestamps: o.timestamps,
                 sack: o.sack.clone(),
             },
-            ce_marks: 0,
+            ecn: Ecn::NotEct,
             arrival: Instant::ZERO,
         };
         self.wire.push((self.now + Self::DELAY_MS, 1 - from, segment));
@@ -722,7 +722,7 @@ impl Crossing {
                 timestamps: o.ts_recent.map(|ts| (ts_val(w.now, o.path.ts_offset), ts)),
                 ..SegOptions::default()
             },
-            ecn: 0,
+            ecn: Ecn::NotEct,
             txhash: 1,
         };
         self.send(end, &plan);

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use base::{Instant, TcpFlags};
+use base::{Ecn, Instant, TcpFlags};
 use tcp::{
     CloseReason, Connection, Disposition, Event, Opening, Plan, PlanKind, SegOptions, Segment,
     SeqNum, State, TcpInfo, TcpParams, UserTimeoutOption,
@@ -220,7 +220,7 @@ impl Conversation {
                 sack: s.sack.iter().flatten().map(|&(a, b)| (ours(a), ours(b))).collect(),
                 ..SegOptions::default()
             },
-            ce_marks: 0,
+            ecn: Ecn::NotEct,
             arrival: if self.arrival_unknown { Segment::ARRIVAL_UNKNOWN } else { self.now },
         }
     }

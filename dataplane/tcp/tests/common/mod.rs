@@ -6,7 +6,7 @@ pub mod link;
 
 use std::time::Duration;
 
-use base::{Instant, SeededRandom};
+use base::{Ecn, Instant, SeededRandom};
 use tcp::{
     ConnOptions, Connection, Cx, Opening, PathParams, Plan, SegOptions, Segment, SeqNum,
     TcpCounters, TcpParams,
@@ -79,6 +79,7 @@ pub fn opening(iss: u32, irs: u32) -> Opening {
         window_scaling: true,
         sack: true,
         ts_recent: None,
+        ecn: false,
         peer_mss: Some(1460),
         user_timeout: None,
         rtt: None,
@@ -118,7 +119,7 @@ pub fn segments_of(plan: &Plan, segs: u32, arrival: Instant) -> Vec<Segment> {
                     sack: plan.options.sack.clone(),
                     ..SegOptions::default()
                 },
-                ce_marks: 0,
+                ecn: Ecn::NotEct,
                 arrival,
             }
         })
