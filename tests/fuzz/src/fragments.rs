@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use base::Instant;
+use base::{Ecn, Instant};
 use stack::reassembly::{DatagramKey, Fragment, Reassembly, TIMEOUT_V4, TIMEOUT_V6};
 
 use crate::input::Input;
@@ -53,6 +53,7 @@ pub(crate) fn run(bytes: &[u8]) {
             more: flags & 1 == 1,
             header_len: if flags & 8 == 0 { 20 } else { 60 },
             protocol,
+            ecn: Ecn::from_bits(flags >> 6),
             frame,
         };
         held.insert(frame);
