@@ -265,6 +265,11 @@ pub struct LinkCounters {
     pub unnoticed: u64,
     /// Most that the queue held, bytes and frames each by itself.
     pub queue_max: Backlog,
+    /// Bytes queued, each times the nanoseconds until it has left, counted when it comes: by the time that
+    /// passed, the mean length of the queue.
+    pub queue_byte_nanos: u128,
+    /// The same of frames.
+    pub queue_packet_nanos: u128,
     /// Nanoseconds of transmission of all frames that were queued: by the time that passed, the
     /// utilisation of a link with a rate.
     pub busy_nanos: u64,
@@ -475,6 +480,9 @@ impl Direction {
             c.queue_max.packets = c.queue_max.packets.max(queued.packets);
             c.busy_nanos += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
             c.marked += u64::from(mark);
+            let stay = leaves.since(now).as_nanos();
+            c.queue_byte_nanos += u128::from(len) * stay;
+            c.queue_packet_nanos += stay;
         }
         if self.loses() {
             return Err(LinkDrop::Loss);
@@ -607,6 +615,9 @@ mod tests {
         assert_eq!(d.backlog(Instant::from_millis(2)), Backlog { bytes: 1000, packets: 1 });
         assert_eq!(d.backlog(Instant::from_millis(3)), Backlog::default());
         assert_eq!(d.counters.busy_nanos, 3_000_000);
+        // One, two and three milliseconds: two frames in the mean over the three.
+        assert_eq!(d.counters.queue_packet_nanos, 6_000_000);
+        assert_eq!(d.counters.queue_byte_nanos, 6_000_000_000);
         d.set(LinkConfig { up: false, ..config });
         d.set(config);
         assert_eq!(d.backlog(Instant::from_millis(3)), Backlog::default());

@@ -109,12 +109,16 @@ fn run(scenario: &Scenario, run: &Run) -> Value {
         .map(|(i, link)| {
             let [forward, reverse] = [sim::Way::Forward, sim::Way::Reverse].map(|way| {
                 let index = usize::from(way == sim::Way::Reverse);
-                let what = What::Utilisation { link: i, way: Some(way) };
-                let m = Measure { what, of: Of::All, at: None, variant: None };
+                let way = Some(way);
+                let told = |what: What| {
+                    let m = Measure { what, of: Of::All, at: None, variant: None };
+                    number(measure(scenario, run, &m))
+                };
                 direction(
                     run.last.links.get(i).map(|l| &l[index]),
                     run.begin.links.get(i).map(|l| &l[index]),
-                    measure(scenario, run, &m),
+                    [false, true].map(|packets| told(What::QueueMean { link: i, way, packets })),
+                    told(What::Utilisation { link: i, way }),
                 )
             });
             json!({ "id": link.id, "forward": forward, "reverse": reverse })
@@ -147,7 +151,8 @@ fn number(value: Option<f64>) -> Value {
 fn direction(
     now: Option<&LinkCounters>,
     before: Option<&LinkCounters>,
-    utilisation: Option<f64>,
+    [mean_bytes, mean_packets]: [Value; 2],
+    utilisation: Value,
 ) -> Value {
     let (Some(now), Some(before)) = (now, before) else { return Value::Null };
     let grown = |of: fn(&LinkCounters) -> u64| of(now).saturating_sub(of(before));
@@ -169,7 +174,9 @@ fn direction(
         "corrupted": grown(|c| c.corrupted),
         "queue_max_bytes": now.queue_max.bytes,
         "queue_max_packets": now.queue_max.packets,
-        "utilisation": number(utilisation),
+        "queue_mean_bytes": mean_bytes,
+        "queue_mean_packets": mean_packets,
+        "utilisation": utilisation,
     })
 }
 

@@ -251,6 +251,16 @@ pub fn measure(scenario: &Scenario, run: &Run, measure: &Measure) -> Option<f64>
             };
             directions(now, *link, *way).map(most).reduce(f64::max)
         }
+        What::QueueMean { link, way, packets } => {
+            let area = |c: &LinkCounters| {
+                if *packets { c.queue_packet_nanos } else { c.queue_byte_nanos }
+            };
+            let before = directions(&run.begin, *link, *way).map(area);
+            let after = directions(now, *link, *way).map(area);
+            let grown = after.zip(before).map(|(a, b)| a.saturating_sub(b) as f64 / 1e9);
+            grown.reduce(f64::max).filter(|_| seconds > 0.0).map(|area| area / seconds)
+        }
+        What::Marks { link, way } => Some(links_grown(run, now, *link, *way, |c| c.marked) as f64),
         What::Utilisation { link, way } => {
             let spec = scenario.links.get(*link)?;
             let limited = [spec.forward, spec.reverse].map(|c| c.rate != base::Rate::UNLIMITED);
@@ -329,10 +339,21 @@ fn drops(
         Some(LinkReason::Size) => c.size,
         Some(LinkReason::Corrupt) => c.unnoticed,
     };
+    links_grown(run, now, link, way, count)
+}
+
+/// What a counter of links has grown by since measuring began.
+fn links_grown(
+    run: &Run,
+    now: &Snapshot,
+    link: Option<usize>,
+    way: Option<Way>,
+    count: impl Fn(&LinkCounters) -> u64,
+) -> u64 {
     (0..now.links.len())
         .filter(|l| link.is_none_or(|wanted| wanted == *l))
         .map(|l| {
-            let sum = |s: &Snapshot| directions(s, l, way).map(count).sum::<u64>();
+            let sum = |s: &Snapshot| directions(s, l, way).map(&count).sum::<u64>();
             sum(now).saturating_sub(sum(&run.begin))
         })
         .sum()

@@ -149,6 +149,22 @@ pub enum What {
         /// In packets instead of bytes.
         packets: bool,
     },
+    /// What waited in a link's queue in the mean over time.
+    QueueMean {
+        /// Which link.
+        link: usize,
+        /// `None`: the fuller of both.
+        way: Option<Way>,
+        /// In packets instead of bytes.
+        packets: bool,
+    },
+    /// Packets that links marked with Congestion Experienced.
+    Marks {
+        /// On this link only.
+        link: Option<usize>,
+        /// In this direction only.
+        way: Option<Way>,
+    },
     /// Share of the time that a link was sending.
     Utilisation {
         /// Which link.
@@ -306,8 +322,12 @@ impl What {
             | Self::WindowLimited
             | Self::Utilisation { .. } => Unit::Share,
             Self::Mss | Self::RcvbufMax | Self::Rcvbuf | Self::Cwnd { bytes: true } => Unit::Bytes,
-            Self::QueueMax { packets: false, .. } => Unit::Bytes,
-            Self::Cwnd { bytes: false } | Self::QueueMax { packets: true, .. } => Unit::Packets,
+            Self::QueueMax { packets: false, .. } | Self::QueueMean { packets: false, .. } => {
+                Unit::Bytes
+            }
+            Self::Cwnd { bytes: false }
+            | Self::QueueMax { packets: true, .. }
+            | Self::QueueMean { packets: true, .. } => Unit::Packets,
             Self::FastestOverSlowest
             | Self::Jain
             | Self::Rtos
@@ -315,6 +335,7 @@ impl What {
             | Self::Recoveries
             | Self::Rehashes(_)
             | Self::Drops { .. }
+            | Self::Marks { .. }
             | Self::Counter { .. }
             | Self::BytesIntact => Unit::Number,
         }

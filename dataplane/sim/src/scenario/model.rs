@@ -233,8 +233,8 @@ impl Scenario {
 }
 
 /// Congestion controls that the notation knows and the engine does not have yet.
-pub(super) const LATER_CONGESTION: [&str; 8] =
-    ["bbr", "bbr1", "bbr2", "bbr3", "dctcp", "prague", "vegas", "westwood"];
+pub(super) const LATER_CONGESTION: [&str; 7] =
+    ["bbr", "bbr1", "bbr2", "bbr3", "prague", "vegas", "westwood"];
 
 /// The congestion control called `name`.
 pub(super) fn congestion(name: &str) -> Option<CongestionAlgorithm> {

@@ -39,7 +39,7 @@ struct Raw<'t> {
     name: Word<'t>,
 }
 
-const WHATS: [&str; 22] = [
+const WHATS: [&str; 24] = [
     "goodput",
     "fastest_over_slowest",
     "jain",
@@ -57,6 +57,8 @@ const WHATS: [&str; 22] = [
     "cwnd",
     "srtt",
     "queue_max",
+    "queue_mean",
+    "marks",
     "utilisation",
     "drops",
     "counter",
@@ -64,12 +66,15 @@ const WHATS: [&str; 22] = [
     "ratio",
 ];
 
+/// Quantities of links.
+const LINKS_WHATS: [&str; 5] = ["queue_max", "queue_mean", "utilisation", "marks", "drops"];
+
 /// Which key goes with which quantities.
 const BELONGS: [(&str, &[&str]); 6] = [
     ("mss", &["time_to_mss"]),
     ("reason", &["rehashes", "drops"]),
-    ("link", &["queue_max", "utilisation", "drops"]),
-    ("way", &["queue_max", "utilisation", "drops"]),
+    ("link", &LINKS_WHATS),
+    ("way", &LINKS_WHATS),
     ("host", &["counter", "drops"]),
     ("name", &["counter"]),
 ];
@@ -237,7 +242,7 @@ fn phrase<'t>(node: &'t Node<'_>, key: &str) -> Read<Raw<'t>> {
     }
     // What a quantity is of depends on it.
     match what {
-        "queue_max" | "utilisation" => raw.link = raw.of.take(),
+        "queue_max" | "queue_mean" | "marks" | "utilisation" => raw.link = raw.of.take(),
         "counter" => raw.host = raw.of.take(),
         _ => {}
     }
@@ -345,7 +350,7 @@ fn resolve(
         ("drops", Some(word)) => Some(drop_reason(word, &key("reason"))?),
         _ => None,
     };
-    let by_of = raw.of.filter(|_| ["queue_max", "utilisation", "drops"].contains(&what));
+    let by_of = raw.of.filter(|_| LINKS_WHATS.contains(&what));
     let hosts_own = matches!(reason, Some(DropBy::Host(_)));
     let link_word = raw.link.or(by_of.filter(|_| !hosts_own));
     let host_word = raw.host.or(by_of.filter(|_| hosts_own));
@@ -394,6 +399,10 @@ fn resolve(
         "queue_max" => {
             What::QueueMax { link: link.ok_or_else(|| missing("link"))?, way, packets: false }
         }
+        "queue_mean" => {
+            What::QueueMean { link: link.ok_or_else(|| missing("link"))?, way, packets: false }
+        }
+        "marks" => What::Marks { link, way },
         "utilisation" => What::Utilisation { link: link.ok_or_else(|| missing("link"))?, way },
         "drops" => {
             let by_host = host.is_some() || matches!(reason, Some(DropBy::Host(_)));
@@ -504,7 +513,7 @@ fn number(node: &Node<'_>, key: &str, left: &mut Operand) -> Read<f64> {
             }
             return plain(node, key);
         }
-        What::QueueMax { packets, .. } => {
+        What::QueueMax { packets, .. } | What::QueueMean { packets, .. } => {
             return Ok(
                 match node.unit(key, "a size such as \"64KiB\" or \"65pkt\"", units::room)? {
                     Room::Bytes(n) => n as f64,

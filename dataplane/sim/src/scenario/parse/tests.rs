@@ -339,7 +339,7 @@ fn what_is_wrong_is_said_with_its_line() {
         ),
         (
             "[[expect]]\nwhat = \"rtos\"\nlink = \"a-b\"\nop = \"<=\"\nvalue = 1",
-            "expect[0].link: belongs to queue_max, utilisation, drops, not to rtos",
+            "expect[0].link: belongs to queue_max, queue_mean, utilisation, marks, drops, not to rtos",
         ),
         (
             "[[expect]]\nwhat = \"queue_max\"\nop = \"<=\"\nvalue = 1",
@@ -570,6 +570,9 @@ fn phrases_name_what_quantities_are_of() {
     let reason = Some(DropBy::Host(base::DropReason::TcpChecksum));
     assert_eq!(of("drops tcp_csum of b"), drops(reason, None, Some(1)));
     assert_eq!(of("queue_max of a-b"), What::QueueMax { link: 0, way: None, packets: false });
+    assert_eq!(of("queue_mean of a-b"), What::QueueMean { link: 0, way: None, packets: false });
+    assert_eq!(of("marks of a-b"), What::Marks { link: Some(0), way: None });
+    assert_eq!(of("marks"), What::Marks { link: None, way: None });
     assert_eq!(of("utilisation of a-b"), What::Utilisation { link: 0, way: None });
     assert_eq!(
         of("counter TCPTimeouts of a"),
