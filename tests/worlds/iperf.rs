@@ -121,7 +121,8 @@ fn reverse() {
 #[test]
 fn both_directions() {
     let mut out = run(link(50, ms(5)), false, params(Direction::Bidirectional, 3));
-    out.check(mbit(30));
+    // Windows are no limit, so each direction fills its queue, and acknowledgements wait behind data.
+    out.check(mbit(20));
     assert!(out.client_text.contains("[TX-C]") && out.client_text.contains("[RX-C]"));
 }
 

@@ -137,6 +137,9 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         rmem_max,
         wmem_max,
         moderate_rcvbuf,
+        autotuning,
+        rcvbuf_low_rtt,
+        app_win,
         window_scaling,
         timestamps,
         timestamp_offset,
@@ -190,7 +193,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         ($($field:ident)*) => { vec![$((stringify!($field), format!("{:?}", $field))),*] };
     }
     rows!(local_port_range ttl somaxconn icmp_ratelimit icmp_msgs_per_sec neighbor_reachable
-        gso_max max_orphans rmem wmem rmem_max wmem_max moderate_rcvbuf window_scaling timestamps
+        gso_max max_orphans rmem wmem rmem_max wmem_max moderate_rcvbuf autotuning rcvbuf_low_rtt app_win window_scaling timestamps
         timestamp_offset sack dsack congestion initial_cwnd slow_start_after_idle rto_min rto_max
         rto_initial reordering max_reordering recovery ecn ecn_fallback dctcp_shift_g dctcp_alpha_on_init frto early_retrans retries1 retries2 orphan_retries syn_retries
         syn_linear_timeouts synack_retries abort_on_overflow fin_timeout time_wait tw_reuse

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use base::{Buffers, DropReason, Instant, Random, SeededRandom};
-use tcp::{Cx, TcpCounters};
+use tcp::{BufferCost, Cx, TcpCounters};
 
+use crate::storage::COMPACT_MAX;
 use crate::{StackCounters, StackParams};
 
 /// A parameter set as connections refer to it: an index, not a shared counter.
@@ -69,11 +70,36 @@ struct Memory {
     payload_room: u32,
     turns_until_sample: u32,
     sampled_at: Instant,
+    /// `tcp_mem` in kind: no window may count on many buffers.
+    pressure: bool,
 }
 
+/// What a buffer occupies besides the room for a frame: headroom and the record of it, bytes.
+const BUFFER_OVERHEAD: u32 = 256;
+
 impl Memory {
+    const fn cost(&self) -> BufferCost {
+        BufferCost {
+            room: self.payload_room,
+            bytes: self.payload_room + BUFFER_OVERHEAD,
+            shared_up_to: COMPACT_MAX as u32,
+        }
+    }
+
     const fn reserve(&self) -> u32 {
         self.buffers.total / RESERVE_SHARE_OF_POOL
+    }
+
+    /// Pressure begins below an eighth of the pool, and ends above three sixteenths: less than what data of
+    /// ours that wait for their peers must leave.
+    const fn feel_pressure(&mut self) {
+        let sixteenth = self.buffers.total / 16;
+        let spare = self.spare();
+        if spare < 2 * sixteenth {
+            self.pressure = true;
+        } else if spare > 3 * sixteenth {
+            self.pressure = false;
+        }
     }
 
     /// So little is left that an estimate is too coarse.
@@ -111,6 +137,7 @@ impl Env {
                 payload_room,
                 turns_until_sample: 0,
                 sampled_at: Instant::ZERO,
+                pressure: false,
             },
         }
     }
@@ -127,6 +154,8 @@ impl Env {
             counters: &mut self.tcp,
             rcv_room: spare.saturating_mul(bytes_per_buffer),
             can_store: spare > 0,
+            buffers: self.memory.cost(),
+            memory_pressure: self.memory.pressure,
         }
     }
 
@@ -154,7 +183,14 @@ impl Env {
             counters: &mut counters,
             rcv_room: 0,
             can_store: false,
+            buffers: self.memory.cost(),
+            memory_pressure: false,
         })
+    }
+
+    /// Memory that `buffers` of a receive queue occupy, bytes.
+    pub(crate) const fn memory_of(&self, buffers: u32) -> u32 {
+        buffers.saturating_mul(self.memory.payload_room + BUFFER_OVERHEAD)
     }
 
     /// The parameters in force for what begins now.
@@ -219,6 +255,7 @@ impl Env {
     pub(crate) fn set_buffers(&mut self, buffers: Buffers) {
         self.memory.buffers = buffers;
         self.memory.sampled_at = self.now;
+        self.memory.feel_pressure();
         let tight = self.memory.is_tight();
         self.memory.turns_until_sample = if tight { 0 } else { TURNS_PER_BUFFER_SAMPLE };
     }

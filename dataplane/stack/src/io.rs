@@ -269,6 +269,8 @@ impl<D: Device> Io for Core<D> {
         if taken > 0 {
             match &mut conn.phase {
                 Phase::Open(connection) => {
+                    let memory = conn.recv.memory(&self.storage, &self.env, false);
+                    connection.set_receive_memory(memory);
                     connection.consume(&mut self.env.cx(conn.params), taken);
                     self.after(slot);
                 }
@@ -508,6 +510,7 @@ impl<D: Device> Core<D> {
         let taken = conn.recv.read(&mut self.storage, &mut |bytes| bytes.len());
         conn.pending.readable = false;
         if let Phase::Open(connection) = &mut conn.phase {
+            connection.set_receive_memory(conn.recv.memory(&self.storage, &self.env, false));
             connection.consume(&mut self.env.cx(conn.params), taken);
         }
     }

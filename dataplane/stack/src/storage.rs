@@ -12,6 +12,7 @@ use base::Frame;
 use tcp::SeqNum;
 
 use crate::arena::{Arena, Ordered, OrderedArena, Queue};
+use crate::env::Env;
 
 mod sent;
 
@@ -19,7 +20,9 @@ pub(crate) use sent::{AppendPlace, SendStore, Shortage};
 
 /// Received payloads up to this many bytes are copied behind the one before, if its buffer has room:
 /// a flood of tiny segments must not take a buffer each.
-const COMPACT_MAX: usize = 256;
+pub(crate) const COMPACT_MAX: usize = 256;
+/// Buffers that must have come since the last look for waste, at least.
+const COLLAPSE_STEP_MIN: u32 = 1;
 /// Position that sequence numbers are counted from, far enough from zero for earlier ones.
 const ORIGIN: u64 = 1 << 40;
 /// Chunks of the receive arena beyond one for each buffer.
@@ -64,6 +67,10 @@ pub(crate) struct RecvStore {
     out_of_order: Ordered,
     at: Positions,
     readable: u32,
+    /// Buffers held, in order and out of order; a chained one counts for each of its parts.
+    held: u32,
+    /// With fewer than that a look for waste is not worth it: there was one not long ago.
+    collapse_at: u32,
 }
 
 impl<F: Frame> Storage<F> {
@@ -94,6 +101,7 @@ impl<F: Frame> Storage<F> {
         self.received.clear(&mut recv.queue);
         self.out_of_order.clear(&mut recv.out_of_order);
         recv.readable = 0;
+        recv.held = 0;
     }
 
     /// Nothing is stored at all.
@@ -124,11 +132,24 @@ impl RecvStore {
         self.readable
     }
 
-    /// Store a buffer of one segment that continues what can be read.
-    pub(crate) fn append<F: Frame>(&mut self, storage: &mut Storage<F>, frame: F) -> Stored {
+    /// Memory of the buffers held, whatever little they contain, bytes. With `dense` what is left of the last
+    /// one in order is not counted: the next bytes go there.
+    pub(crate) fn memory<F: Frame>(&self, storage: &Storage<F>, env: &Env, dense: bool) -> u32 {
+        let last = if dense { storage.received.back(&self.queue) } else { None };
+        env.memory_of(self.held).saturating_sub(last.map_or(0, |last| last.tailroom() as u32))
+    }
+
+    /// Store a buffer of one segment that continues what can be read. With `dense` its bytes go behind the
+    /// ones before wherever there is room for them, not only if they are few.
+    pub(crate) fn append<F: Frame>(
+        &mut self,
+        storage: &mut Storage<F>,
+        frame: F,
+        dense: bool,
+    ) -> Stored {
         let len = frame.len();
         if let Some(last) = storage.received.back_mut(&self.queue)
-            && copied_behind(last, &frame)
+            && copied_behind(last, &frame, dense)
         {
             self.readable += len as u32;
             return Stored::Copied;
@@ -136,6 +157,7 @@ impl RecvStore {
         match storage.received.push_back(&mut self.queue, frame) {
             Ok(()) => {
                 self.readable += len as u32;
+                self.held += 1;
                 Stored::Kept
             }
             Err(_) => Stored::Full,
@@ -148,6 +170,7 @@ impl RecvStore {
         storage: &mut Storage<F>,
         seq: SeqNum,
         frame: F,
+        dense: bool,
     ) -> Stored {
         let key = self.at.of(seq);
         let set = &mut self.out_of_order;
@@ -155,12 +178,15 @@ impl RecvStore {
         if let Some((before_key, before_len)) = before
             && before_key + before_len as u64 == key
             && let Some(before) = storage.out_of_order.get_mut(set, before_key)
-            && copied_behind(before, &frame)
+            && copied_behind(before, &frame, dense)
         {
             return Stored::Copied;
         }
         match storage.out_of_order.insert(set, key, frame) {
-            Ok(_) => Stored::Kept,
+            Ok(_) => {
+                self.held += 1;
+                Stored::Kept
+            }
             Err(_) => Stored::Full,
         }
     }
@@ -176,12 +202,65 @@ impl RecvStore {
                 break;
             };
             debug_assert!(key + frame.len() as u64 <= end, "a stored range is half in order");
-            if self.append(storage, frame) == Stored::Full {
+            self.held -= 1;
+            if self.append(storage, frame, false) == Stored::Full {
                 return false;
             }
         }
         self.at.advance(rcv_nxt);
         true
+    }
+
+    /// Put together what lies in more buffers than it needs. Returns how many were freed. Looked at is
+    /// everything, so that is done only when a quarter more has come than was left the last time: however a
+    /// peer cuts its data, the work for each of its segments is bounded.
+    pub(crate) fn collapse<F: Frame>(&mut self, storage: &mut Storage<F>) -> u32 {
+        if self.held < self.collapse_at {
+            return 0;
+        }
+        let before = self.held;
+        let mut queue = core::mem::take(&mut self.queue);
+        while let Some(frame) = storage.received.pop_front(&mut queue) {
+            self.held -= 1;
+            self.readable -= frame.len() as u32;
+            let stored = self.append(storage, frame, true);
+            debug_assert_ne!(stored, Stored::Full, "its own place was free");
+        }
+        let mut key = storage.out_of_order.first(&self.out_of_order).map(|(key, _)| key);
+        while let Some(at) = key {
+            key = self.collapse_behind(storage, at);
+        }
+        self.collapse_at = self.held + (self.held / 4).max(COLLAPSE_STEP_MIN);
+        before - self.held
+    }
+
+    /// Put the buffer that follows the one at `at` into it if there is no hole between and room enough. Where to
+    /// look next.
+    fn collapse_behind<F: Frame>(&mut self, storage: &mut Storage<F>, at: u64) -> Option<u64> {
+        let set = &mut self.out_of_order;
+        let end = at + storage.out_of_order.get(set, at)?.len() as u64;
+        let (next, len) =
+            storage.out_of_order.at_or_after(set, at + 1).map(|(k, f)| (k, f.len()))?;
+        let fits = next == end && len <= storage.out_of_order.get(set, at)?.tailroom();
+        if !fits {
+            return Some(next);
+        }
+        let frame = storage.out_of_order.remove(set, next)?;
+        let copied = copied_behind(storage.out_of_order.get_mut(set, at)?, &frame, true);
+        debug_assert!(copied, "there was room");
+        self.held -= 1;
+        Some(at)
+    }
+
+    /// Forget what was stored at `from` or beyond.
+    pub(crate) fn prune<F: Frame>(&mut self, storage: &mut Storage<F>, from: SeqNum) {
+        let from = self.at.of(from);
+        while let Some((key, _)) = storage.out_of_order.last(&self.out_of_order)
+            && key >= from
+        {
+            storage.out_of_order.remove(&mut self.out_of_order, key);
+            self.held -= 1;
+        }
     }
 
     /// Show what can be read, slice by slice, until `look` has seen enough.
@@ -210,6 +289,8 @@ impl RecvStore {
                 break;
             }
             storage.received.pop_front(&mut self.queue);
+            self.held -= 1;
+            self.collapse_at = 0;
         }
         debug_assert!(taken <= self.readable);
         self.readable = self.readable.saturating_sub(taken);
@@ -217,10 +298,11 @@ impl RecvStore {
     }
 }
 
-/// Copy the bytes of `frame` behind those of `last`, if they are few and there is room.
-fn copied_behind<F: Frame>(last: &mut F, frame: &F) -> bool {
+/// Copy the bytes of `frame` behind those of `last`, if they are few (or `dense` asks for it) and there is
+/// room.
+fn copied_behind<F: Frame>(last: &mut F, frame: &F, dense: bool) -> bool {
     let bytes = frame.head();
-    if bytes.len() > COMPACT_MAX || bytes.len() > last.tailroom() {
+    if !dense && bytes.len() > COMPACT_MAX || bytes.len() > last.tailroom() {
         return false;
     }
     let Some(room) = last.push_back(bytes.len()) else { return false };

@@ -15,7 +15,7 @@ use crate::demux::{Entry, Kind};
 use crate::gro::{Burst, Frames, Run};
 use crate::inner::{Core, Stopping};
 use crate::isn::InitialNumbers;
-use crate::storage::Stored;
+use crate::storage::{COMPACT_MAX, Stored};
 use crate::time_waits::Waiting;
 
 /// Runs that are worked off before the application and the other flows have their turn: enough for
@@ -138,10 +138,19 @@ impl<D: Device> Core<D> {
         } else {
             (self.env.has_room_beyond_hole(input.run.seg.segs), None)
         };
+        if connection.exceeds_receive_memory() {
+            let freed = conn.recv.collapse(&mut self.storage);
+            self.env.tcp.rcv_collapsed += u64::from(freed);
+            connection.set_receive_memory(conn.recv.memory(&self.storage, &self.env, true));
+        }
         let mut cx = self.env.cx(conn.params);
         cx.can_store = fits && self.storage.has_input_room();
         let before = connection.snd_una();
         let disposition = connection.on_segments(&mut cx, &input.run.seg);
+        // Before anything is stored: it may lie where something else was given up.
+        if let Some(from) = connection.take_pruned() {
+            conn.recv.prune(&mut self.storage, from);
+        }
         let mut refusal = None;
         if let (Some(rest), Disposition::Keep(_)) = (&refused, &disposition) {
             cx.can_store = false;
@@ -171,14 +180,28 @@ impl<D: Device> Core<D> {
         {
             self.lose_memory(slot);
         }
+        self.count_received(slot);
         self.forget_unwanted(slot);
         self.after(slot);
         outcome
     }
 
+    /// Tell the engine what the receive side of the connection in `slot` holds.
+    fn count_received(&mut self, slot: u32) {
+        let Some(conn) = self.conns.at_mut(slot) else { return };
+        let Phase::Open(connection) = &mut conn.phase else { return };
+        let dense = connection.receive_memory_is_short();
+        connection.set_receive_memory(conn.recv.memory(&self.storage, &self.env, dense));
+    }
+
     /// Store the part of a run's payload that the engine has taken in.
     fn keep(&mut self, slot: u32, keep: &Keep, frames: impl Iterator<Item = D::Frame>) {
         let Some(conn) = self.conns.at_mut(slot) else { return };
+        // Above half of what it may hold, a connection uses its buffers to the last byte.
+        let dense = match &conn.phase {
+            Phase::Open(connection) => connection.receive_memory_is_short(),
+            _ => false,
+        };
         let (mut skip, mut left) = (keep.skip as usize, keep.len as usize);
         let mut seq = keep.seq;
         let mut lost = false;
@@ -201,14 +224,15 @@ impl<D: Device> Core<D> {
                 let len = buffer.len();
                 left -= len;
                 let stored = if keep.in_order {
-                    conn.recv.append(&mut self.storage, buffer)
+                    conn.recv.append(&mut self.storage, buffer, dense)
                 } else {
-                    conn.recv.insert(&mut self.storage, seq, buffer)
+                    conn.recv.insert(&mut self.storage, seq, buffer, dense)
                 };
                 seq = seq.add(len as u32);
                 match stored {
                     Stored::Kept => self.env.buffer_used(),
-                    Stored::Copied => {}
+                    Stored::Copied if len > COMPACT_MAX => self.env.tcp.rcv_collapsed += 1,
+                    Stored::Copied => self.env.tcp.rcv_coalesce += 1,
                     Stored::Full => lost = true,
                 }
             }

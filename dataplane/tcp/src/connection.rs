@@ -39,6 +39,7 @@ use crate::recovery::prr::Prr;
 use crate::recv::Assembler;
 use crate::recv::ack::AckPace;
 use crate::recv::autotune::Autotune;
+use crate::recv::space::RecvSpace;
 use crate::recv::window::Offer;
 use crate::send::Quiet;
 use crate::timers::{Timer, TimerTable};
@@ -136,7 +137,7 @@ pub struct Connection {
 const RCV_MSS_MIN: u16 = 88;
 /// Where the estimate of the peer's segment size starts at most.
 const RCV_MSS_START: u16 = 536;
-/// A buffer is charged twice its payload, as by default on Linux: half of it is window.
+/// What an application asks for is payload; memory is twice as much, as on Linux.
 const CHARGE: u32 = 2;
 
 impl Connection {
@@ -210,7 +211,15 @@ impl Connection {
             segs_out: 0,
             total_retrans: 0,
             rto_count: 0,
-            rcvbuf: initial_rcvbuf(params, options),
+            space: RecvSpace::new(
+                params,
+                initial_rcvbuf(params, options),
+                opening.rcv_wnd,
+                u32::from(advmss),
+                scaling(opening.rcv_wscale),
+                options.window_clamp,
+            ),
+            saved_rcvq_space: 0,
             sndbuf: params.wmem[1],
             irs: opening.irs,
             peer_fin: opening.irs,
@@ -275,14 +284,21 @@ impl Connection {
             let mut cc = CongestionControl::new(cx.params, warm.algorithm, warm.saved_cwnd);
             cc.restore_ssthresh(warm.saved_ssthresh);
             let window = hot.rcv_adv.bytes_since(hot.rcv_nxt);
-            let space = window.min(10 * u32::from(warm.advmss));
             Box::new(Extension {
                 recovery: Recovery::new(hot.snd_una, cx.params.reordering),
                 cc,
                 prr: Prr::default(),
                 dsacked_segs: 0,
                 assembler: Assembler::new(),
-                autotune: Autotune::new(cx.now, hot.copied_seq, space),
+                autotune: Autotune::new(
+                    cx.now,
+                    hot.copied_seq,
+                    cx.params.autotuning,
+                    window.min(warm.space.rcv_ssthresh),
+                    u32::from(warm.advmss),
+                    warm.saved_rcvq_space,
+                ),
+                pruned: None,
                 dsack: None,
                 earlier: Earlier::new(),
                 waiting_since: None,
@@ -298,6 +314,7 @@ impl Connection {
     /// Give the extension back; what must survive is kept.
     fn detach(&mut self, params: &TcpParams) {
         if let Some(ext) = self.ext.take() {
+            self.warm.saved_rcvq_space = ext.autotune.space();
             self.warm.saved_ssthresh = ext.cc.ssthresh();
             // RFC 5681 section 4.1: after so long a pause the window starts again.
             self.warm.saved_cwnd = if params.slow_start_after_idle {
@@ -350,9 +367,12 @@ impl Connection {
 
     /// The window to offer now.
     fn select_window(&self, cx: &Cx<'_>) -> u32 {
+        let space = &self.warm.space;
         Offer {
-            space: (self.warm.rcvbuf / CHARGE).min(self.window_clamp()),
-            queued: self.rcv_nxt().bytes_since(self.hot.copied_seq),
+            allowed: space.full_space(),
+            free: space.free_space(),
+            clamp: space.window_clamp.min(self.window_clamp()),
+            ssthresh: space.rcv_ssthresh,
             rcv_mss: u32::from(self.hot.rcv_mss),
             wscale: self.hot.rcv_wscale.get(),
             current: self.receive_window(),

@@ -191,6 +191,16 @@ counters! {
     ofo_merge => "TcpExtTCPOFOMerge",
     /// In-order data dropped for lack of memory.
     rcv_q_drop => "TcpExtTCPRcvQDrop",
+    /// Small segments whose payload was put behind the one before (counted by the stack).
+    rcv_coalesce => "TcpExtTCPRcvCoalesce",
+    /// Other segments whose payload was, because memory was short (counted by the stack).
+    rcv_collapsed => "TcpExtTCPRcvCollapsed",
+    /// A segment arrived for a connection that held more memory than it may.
+    prune_called => "TcpExtPruneCalled",
+    /// Data beyond a hole were given up for it.
+    ofo_pruned => "TcpExtOfoPruned",
+    /// It was discarded all the same.
+    rcv_pruned => "TcpExtRcvPruned",
     /// Data dropped at a zero window.
     zero_window_drop => "TcpExtTCPZeroWindowDrop",
     /// Challenge ACKs sent, RFC 5961.

@@ -56,6 +56,14 @@ pub struct TcpInfo {
     pub rcv_wnd: u32,
     /// Receive buffer in bytes.
     pub rcvbuf: u32,
+    /// Memory that the receive side holds, bytes.
+    pub rcv_memory: u32,
+    /// The window that the peer's segments have earned, bytes.
+    pub rcv_ssthresh: u32,
+    /// Round trip as the receiver sees it; zero: not known.
+    pub rcv_rtt: Duration,
+    /// Bytes that the application took in the best round trip.
+    pub rcv_space: u32,
     /// Send buffer in bytes.
     pub sndbuf: u32,
     /// Bytes received in order that the application has not consumed.

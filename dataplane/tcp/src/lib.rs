@@ -47,7 +47,7 @@ pub use event::{CloseReason, Event, SendError};
 pub use handshake::{Handshake, HandshakeInput};
 pub use info::TcpInfo;
 pub use listen::{ListenInput, Listener};
-pub use params::{ConnOptions, PathParams, TcpParams};
+pub use params::{Autotuning, ConnOptions, PathParams, TcpParams};
 pub use plan::{Plan, PlanKind};
 pub use rtt::{Estimator, Rto, backoff_time};
 pub use segment::{SegOptions, Segment};
@@ -77,4 +77,34 @@ pub struct Cx<'a> {
     /// Whether a received segment could be stored at all now. When false, data are dropped with
     /// [`base::DropReason::RcvMemory`] or [`base::DropReason::OfoLimit`].
     pub can_store: bool,
+    /// What it costs to store payload.
+    pub buffers: BufferCost,
+    /// Buffers are short everywhere: no window may count on many.
+    pub memory_pressure: bool,
+}
+
+/// What it costs to store received payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferCost {
+    /// Payload bytes that one buffer takes.
+    pub room: u32,
+    /// Memory that one buffer occupies, with its headroom and its record, bytes; zero: not known, and
+    /// twice the payload is reckoned with.
+    pub bytes: u32,
+    /// Segments of at most that many bytes share a buffer with the one before.
+    pub shared_up_to: u32,
+}
+
+impl BufferCost {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self { room: u32::MAX, bytes: 0, shared_up_to: 0 };
+
+    /// Memory for a run of `segs` segments of `seg_size` bytes, `len` in all.
+    pub const fn of_run(&self, len: u32, seg_size: u32, segs: u16) -> u32 {
+        if self.bytes == 0 || seg_size <= self.shared_up_to || self.room == 0 {
+            return len.saturating_mul(2);
+        }
+        let buffers = seg_size.div_ceil(self.room).saturating_mul(segs as u32);
+        buffers.saturating_mul(self.bytes)
+    }
 }

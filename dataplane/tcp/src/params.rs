@@ -38,6 +38,36 @@ impl CongestionAlgorithm {
     }
 }
 
+/// How the receive window grows: a whole receiver of its time, for comparison. `millrace.autotuning`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Autotuning {
+    /// What followed until 2026: the cost of segments is learned, receiver round trips hold on to the
+    /// least, what waits to be read does not count, holes are provided for, short paths damped.
+    #[default]
+    Modern,
+    /// Before the series of 2017: growth in two steps, 32-bit arithmetic, the clamp from the window that was
+    /// wanted; half of a buffer is window, receiver round trips drift.
+    Legacy,
+    /// The series of 2017: continuous growth, 64 bits, the clamp from the buffer that there is; all else as
+    /// before it.
+    Smooth,
+}
+
+impl Autotuning {
+    /// All that exist, by the names of the knob.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("modern", Self::Modern), ("legacy", Self::Legacy), ("smooth", Self::Smooth)];
+
+    /// The name by which the knob knows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Modern => "modern",
+            Self::Legacy => "legacy",
+            Self::Smooth => "smooth",
+        }
+    }
+}
+
 /// Parameters of the protocol; one immutable set with a generation, shared by many connections.
 /// Defaults are those of the `linux` profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +82,12 @@ pub struct TcpParams {
     pub wmem_max: u32,
     /// `tcp_moderate_rcvbuf`: the receive buffer grows by itself.
     pub moderate_rcvbuf: bool,
+    /// `millrace.autotuning`: how it grows.
+    pub autotuning: Autotuning,
+    /// `tcp_rcvbuf_low_rtt`: below this round trip growth is damped.
+    pub rcvbuf_low_rtt: Duration,
+    /// `tcp_app_win`: the part of the window kept for the application's overhead is a 2^n-th; 31 is none.
+    pub app_win: u8,
     /// `tcp_window_scaling`.
     pub window_scaling: bool,
     /// `tcp_timestamps` is not 0.
@@ -163,6 +199,9 @@ impl Default for TcpParams {
             rmem_max: 4_194_304,
             wmem_max: 4_194_304,
             moderate_rcvbuf: true,
+            autotuning: Autotuning::Modern,
+            rcvbuf_low_rtt: Duration::from_millis(1),
+            app_win: 31,
             window_scaling: true,
             timestamps: true,
             timestamp_offset: true,

@@ -35,6 +35,8 @@ impl World {
             counters: &mut self.counters,
             rcv_room: self.rcv_room,
             can_store: self.can_store,
+            buffers: crate::BufferCost::UNKNOWN,
+            memory_pressure: false,
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Receive memory and window.
 
-use super::{I32_MAX, to_u32};
+use core::time::Duration;
+
+use tcp::Autotuning;
+
+use super::{I32_MAX, from_u128, to_u8, to_u32, to_u64};
 use crate::knobs::{Knob, Unit, Value};
 
 pub(super) const ROWS: &[Knob] = &[
@@ -26,14 +30,31 @@ pub(super) const ROWS: &[Knob] = &[
         .active(|p, v| p.tcp.moderate_rcvbuf = v.int() == 1,
             |p| Value::Int(p.tcp.moderate_rcvbuf.into())),
     Knob::choice("millrace.autotuning", &["modern", "legacy", "smooth"], "modern",
-        "Which rule lets the receive buffer grow: `modern` is that of Linux 6.18 and later, `legacy` the \
-         one before, `smooth` a gentler one for comparisons.").new_connections(),
+        "Which receiver lets its buffer grow: `modern` is that of Linux 6.19 and later; `legacy` that before \
+         Linux 4.16, with growth in two steps and 32-bit arithmetic; `smooth` that of 4.16, with \
+         continuous growth. The older two also take half of a buffer for window and let their round trip \
+         drift, as they did. Only for comparisons: both waste memory and grow late.")
+        .new_connections()
+        .active(
+            |p, v| {
+                if let Some(&(_, variant)) = Autotuning::ALL.iter().find(|(name, _)| *name == v.text()) {
+                    p.tcp.autotuning = variant;
+                }
+            },
+            |p| Value::Text(p.tcp.autotuning.name().into()),
+        ),
     Knob::int("net.ipv4.tcp_rcvbuf_low_rtt", 0, I32_MAX, 1000, Unit::Microseconds,
         "Below this round-trip time the receive buffer grows more slowly, since a short path needs \
          little and bursts there are noise. At 0 there is no damping; large values starve real \
-         long paths."),
+         long paths.")
+        .new_connections()
+        .active(|p, v| p.tcp.rcvbuf_low_rtt = Duration::from_micros(to_u64(v.int())),
+            |p| Value::Int(from_u128(p.tcp.rcvbuf_low_rtt.as_micros()))),
     Knob::int("net.ipv4.tcp_app_win", 0, 31, 31, Unit::Shift,
-        "Part of the window kept for the application's overhead: window / 2^n; 31 keeps none."),
+        "Part of the first window kept for the application's overhead: window / 2^n; 31 keeps none. Low \
+         values leave less window for the same memory.")
+        .new_connections()
+        .active(|p, v| p.tcp.app_win = to_u8(v.int()), |p| Value::Int(p.tcp.app_win.into())),
     Knob::int("net.ipv4.tcp_adv_win_scale", -31, 31, 1, Unit::Shift,
         "Share of the buffer counted as overhead; without effect in Linux since 6.6."),
     Knob::switch("net.ipv4.tcp_shrink_window", 0,
@@ -68,13 +89,13 @@ pub(super) const ROWS: &[Knob] = &[
         "Longest delay of an acknowledgement. 200 ms as Linux; RFC 9293 section 3.8.6.3 forbids 500 ms \
          and more. Long delays slow down request and response; at 1 ms there is hardly an ACK to save.")
         .new_connections()
-        .active(|p, v| p.tcp.delack_max = core::time::Duration::from_micros(super::to_u64(v.int())),
-            |p| Value::Int(super::from_u128(p.tcp.delack_max.as_micros()))),
+        .active(|p, v| p.tcp.delack_max = Duration::from_micros(to_u64(v.int())),
+            |p| Value::Int(from_u128(p.tcp.delack_max.as_micros()))),
     Knob::int("millrace.delack_min_us", 0, 500_000, 40_000, Unit::Microseconds,
         "Shortest delay of an acknowledgement; the delay moves between this and `delack_max_us` with the \
          rhythm of the peer. 40 ms as Linux. At 0 the delay may vanish, and with it the chance that a \
          response carries the ACK; not above `delack_max_us`.")
         .new_connections()
-        .active(|p, v| p.tcp.delack_min = core::time::Duration::from_micros(super::to_u64(v.int())),
-            |p| Value::Int(super::from_u128(p.tcp.delack_min.as_micros()))),
+        .active(|p, v| p.tcp.delack_min = Duration::from_micros(to_u64(v.int())),
+            |p| Value::Int(from_u128(p.tcp.delack_min.as_micros()))),
 ];

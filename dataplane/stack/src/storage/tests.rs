@@ -144,6 +144,12 @@ fn nothing_is_taken_without_buffers() {
     store.clear(&mut storage);
 }
 
+/// The beginning of a run of pieces at or after `from`: bytes of one buffer are given up together.
+fn given_up(have: &[bool], pieces: &[(usize, usize)], from: usize) -> Option<usize> {
+    let begins_a_run = |at: usize| at == 0 || !have[at - 1];
+    pieces.iter().map(|p| p.0).filter(|&at| at >= from && begins_a_run(at)).min()
+}
+
 #[test]
 fn pieces_out_of_order_come_together() {
     let mut random = SeededRandom::new(3);
@@ -164,13 +170,33 @@ fn pieces_out_of_order_come_together() {
         }
         let mut next = 0;
         let mut have = vec![false; data.len()];
+        // Those that wait beyond a hole.
+        let mut pieces: Vec<(usize, usize)> = Vec::new();
         while !cuts.is_empty() {
             let (at, len) = cuts.swap_remove(random.below(cuts.len() as u32) as usize);
+            if random.below(10) == 0 {
+                recv.collapse(&mut storage);
+            }
+            // Now and then all beyond some place is given up, and comes again.
+            if random.below(20) == 0 {
+                let from = next + random.below((data.len() - next) as u32) as usize;
+                // What is given up are whole pieces: begin where one does.
+                if let Some(from) = given_up(&have, &pieces, from) {
+                    recv.prune(&mut storage, start.add(from as u32));
+                    let again: Vec<_> = pieces.extract_if(.., |p| p.0 >= from).collect();
+                    for &(at, len) in &again {
+                        have[at..at + len].fill(false);
+                    }
+                    cuts.extend(again);
+                }
+            }
+            let dense = random.below(2) == 0;
             let frame = filled(&mut device, &data[at..at + len]);
             let stored = if at == next {
-                recv.append(&mut storage, frame)
+                recv.append(&mut storage, frame, dense)
             } else {
-                recv.insert(&mut storage, start.add(at as u32), frame)
+                pieces.push((at, len));
+                recv.insert(&mut storage, start.add(at as u32), frame, dense)
             };
             assert_ne!(stored, Stored::Full);
             have[at..at + len].fill(true);
@@ -178,7 +204,10 @@ fn pieces_out_of_order_come_together() {
                 next += 1;
             }
             assert!(recv.advance(&mut storage, start.add(next as u32)));
+            pieces.retain(|p| p.0 >= next);
             assert_eq!(recv.readable() as usize, next);
+            let buffers = device.buffers();
+            assert_eq!(recv.held, buffers.total - buffers.free);
         }
         let mut got = Vec::new();
         let taken = recv.read(&mut storage, &mut |bytes| {

@@ -156,8 +156,8 @@ const IN_FLIGHT: u32 = 200;
 const RECEIVED: u32 = 300;
 /// The peer's window in bytes; with a scale of 2 a whole number of units.
 const PEER_WINDOW: u16 = 1000;
-/// The receive buffer that our application asks for.
-const RCVBUF: u32 = 2304;
+/// The receive buffer that our application asks for: room for all segments of a test, each in a buffer of its own.
+const RCVBUF: u32 = 16_384;
 /// Ticks by which the peer's timestamps rise from one segment to the next.
 const TICK: u32 = 10;
 

@@ -98,6 +98,7 @@ impl Connection {
     fn is_predicted_data(&self, cx: &Cx<'_>, seg: &Segment) -> bool {
         seg.len > 0
             && cx.can_store
+            && !self.warm.space.is_over()
             && seg.len <= self.receive_window()
             && self.is_predicted_header(seg)
             && self.ext.as_ref().is_some_and(|ext| {

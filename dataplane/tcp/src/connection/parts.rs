@@ -15,6 +15,7 @@ use crate::recovery::prr::Prr;
 use crate::recv::Assembler;
 use crate::recv::ack::AckPace;
 use crate::recv::autotune::Autotune;
+use crate::recv::space::RecvSpace;
 use crate::send::Quiet;
 use crate::timers::TimerTable;
 use crate::{CloseReason, Estimator, Rto, SeqNum, State, WindowScale};
@@ -215,7 +216,9 @@ pub(super) struct Warm {
     pub(super) segs_out: u32,
     pub(super) total_retrans: u32,
     pub(super) rto_count: u32,
-    pub(super) rcvbuf: u32,
+    pub(super) space: RecvSpace,
+    /// Kept from the extension: bytes taken in the best round trip; zero: none was measured.
+    pub(super) saved_rcvq_space: u32,
     pub(super) sndbuf: u32,
     pub(super) irs: SeqNum,
     /// Sequence number of the peer's FIN if `FIN_AHEAD` or `FIN_TAKEN`.
@@ -248,7 +251,7 @@ pub(super) struct Warm {
     pub(super) fin_timeout_sec: Option<u16>,
 }
 
-const _: () = assert!(size_of::<Warm>() <= 128);
+const _: () = assert!(size_of::<Warm>() <= 152);
 
 /// Attached while data flow.
 #[derive(Clone, Debug)]
@@ -261,6 +264,8 @@ pub(super) struct Extension {
     pub(super) dsacked_segs: u32,
     pub(super) assembler: Assembler,
     pub(super) autotune: Autotune,
+    /// What lies beyond was given up for lack of memory; the stack has not heard of it yet.
+    pub(super) pruned: Option<SeqNum>,
     /// Range received twice, to be reported once.
     pub(super) dsack: Option<(SeqNum, SeqNum)>,
     /// Acknowledgements of what came in an earlier state of DCTCP's echo, to be sent before anything else.

@@ -60,6 +60,8 @@ impl Bench {
             counters: &mut self.counters,
             rcv_room: 1 << 28,
             can_store: true,
+            buffers: crate::BufferCost::UNKNOWN,
+            memory_pressure: false,
         }
     }
 }

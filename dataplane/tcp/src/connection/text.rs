@@ -9,9 +9,13 @@ use super::{Connection, Disposition, Flags, Keep, RCV_MSS_MIN};
 use crate::ecn::Arrival;
 use crate::recv::Inserted;
 use crate::recv::ack::{QUICK_MAX, quick_budget};
+use crate::recv::autotune::Echo;
+use crate::recv::space::Arrived;
 use crate::timers::Timer;
 use crate::{CloseReason, Cx, Segment, SeqNum, SeqRange, StateEvent};
 
+/// What is given up beyond a hole at once, as a share of the receive buffer.
+const PRUNE_SHARE: u32 = 8;
 /// Smallest payload with which a lower estimate of the peer's segment size is believed at once.
 const RCV_MSS_PLAUSIBLE: u32 = 536;
 
@@ -49,7 +53,7 @@ impl Connection {
             self.reset(cx, CloseReason::Aborted);
             return Disposition::Drop(DropReason::DataAfterClose);
         }
-        if !cx.can_store && seg.len > 0 {
+        if seg.len > 0 && (!cx.can_store || self.warm.space.is_over() && !self.make_room(cx, seg)) {
             return self.refuse_for_memory(cx, seg);
         }
         self.take_fitting(cx, seg)
@@ -65,6 +69,47 @@ impl Connection {
             cx.counters.ofo_drop += 1;
             Disposition::Drop(DropReason::OfoLimit)
         }
+    }
+
+    /// More memory is held than may be. Whether this segment can be taken all the same, perhaps in the place
+    /// of what lies further beyond a hole and will come again.
+    fn make_room(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
+        cx.counters.prune_called += 1;
+        let locked = self.hot.flags.has(Flags::RCVBUF_LOCKED);
+        let advmss = u32::from(self.warm.advmss);
+        let Self { ext, warm, .. } = self;
+        let space = &mut warm.space;
+        space.clamp(locked, cx.memory_pressure, cx.params.rmem[2], advmss);
+        let mut pruned = false;
+        while space.is_over() {
+            let Some(ext) = ext.as_mut() else { break };
+            // What is nearer to the hole is worth more.
+            if ext.assembler.highest().is_none_or(|end| seg.end_seq().at_or_after(end)) {
+                break;
+            }
+            let mut freed = 0;
+            while freed <= space.rcvbuf / PRUNE_SHARE
+                && let Some(range) = ext.assembler.drop_highest()
+            {
+                ext.pruned = Some(range.start());
+                let memory = space.least_memory_of(range.len()).max(cx.buffers.bytes);
+                freed = freed.saturating_add(memory);
+            }
+            space.rmem_alloc = space.rmem_alloc.saturating_sub(freed);
+            pruned = true;
+        }
+        cx.counters.ofo_pruned += u64::from(pruned);
+        let fits = !space.is_over();
+        if !fits {
+            cx.counters.rcv_pruned += 1;
+        }
+        fits
+    }
+
+    /// Everything beyond this was given up by the last call of [`Connection::on_segments`]. The caller forgets
+    /// it before it stores anything.
+    pub fn take_pruned(&mut self) -> Option<SeqNum> {
+        self.ext.as_mut()?.pruned.take()
     }
 
     /// Cut the segment to the window and to a FIN already known, and take what is new.
@@ -194,8 +239,8 @@ impl Connection {
         self.hot.rcv_nxt = rcv_nxt;
         let data = self.without_fin(keep);
         if seg.len > 0 {
-            self.measure_segment(seg);
-            self.on_data_arrived(cx, seg);
+            self.measure_segment(cx, seg);
+            self.on_data_arrived(cx, seg, true);
             self.note_mark(cx, seg, before);
         }
         if data > 0 {
@@ -225,8 +270,8 @@ impl Connection {
             tally.rcv_ooopack = tally.rcv_ooopack.wrapping_add(u32::from(seg.segs));
         }
         if seg.len > 0 {
-            self.measure_segment(seg);
-            self.on_data_arrived(cx, seg);
+            self.measure_segment(cx, seg);
+            self.on_data_arrived(cx, seg, false);
             self.note_mark(cx, seg, self.hot.rcv_nxt);
         }
         cx.counters.ofo_queue += 1;
@@ -267,11 +312,14 @@ impl Connection {
     }
 
     /// Estimate the peer's segment size, for delayed acknowledgements and silly windows.
-    fn measure_segment(&mut self, seg: &Segment) {
+    fn measure_segment(&mut self, cx: &Cx<'_>, seg: &Segment) {
         let len = if seg.segs > 1 { seg.seg_size } else { seg.len };
         let now = u32::from(self.hot.rcv_mss);
         let size = len.min(u32::from(self.warm.advmss)) as u16;
         if len >= now {
+            if len != now && cx.params.autotuning.learns_ratio() {
+                self.warm.space.learn_ratio(seg.len, cx.buffers.of_run(seg.len, len, seg.segs));
+            }
             self.hot.rcv_mss = size;
         } else if len >= RCV_MSS_PLAUSIBLE
             || len >= u32::from(RCV_MSS_MIN) && !seg.flags.psh() && !seg.flags.fin()
@@ -287,8 +335,8 @@ impl Connection {
         }
     }
 
-    /// Pace of acknowledgements, and the delayed one.
-    fn on_data_arrived(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+    /// Pace of acknowledgements, and the delayed one; what the window has earned.
+    fn on_data_arrived(&mut self, cx: &mut Cx<'_>, seg: &Segment, in_order: bool) {
         let now = cx.now;
         if let Some(tally) = self.tally() {
             tally.last_data_recv = now;
@@ -296,12 +344,23 @@ impl Connection {
         let rto = self.hot.rto.get();
         let (window, rcv_mss) = (self.receive_window(), u32::from(self.hot.rcv_mss));
         self.hot.pace.on_data(cx.now, rto, || quick_budget(window, rcv_mss), cx.params);
-        let echo = if seg.len >= rcv_mss { self.echo_age(seg.arrival, seg) } else { None };
-        let timestamps = self.hot.flags.has(Flags::TIMESTAMPS);
-        if let Some(ext) = &mut self.ext
-            && (echo.is_some() || !timestamps)
-        {
-            ext.autotune.on_data(cx.now, self.hot.rcv_nxt, window, echo);
+        self.measure_round_trip(cx, seg, in_order);
+        // Without SACK a duplicate acknowledgement must bear the same window, or it is none.
+        if in_order || self.hot.flags.has(Flags::SACK) {
+            let arrived = Arrived {
+                len: seg.len,
+                truesize: cx.buffers.of_run(seg.len, seg.seg_size, seg.segs),
+                rcv_mss,
+                advmss: u32::from(self.warm.advmss),
+            };
+            self.warm.space.on_arrived(arrived, cx.memory_pressure, cx.params.rmem[2]);
+        }
+        if !in_order {
+            let reading = self.reading(cx);
+            let Self { ext, warm, .. } = self;
+            if let Some(ext) = ext {
+                ext.autotune.on_out_of_order(&reading, cx.params, &mut warm.space);
+            }
         }
         self.owe_delayed_ack(cx);
     }
@@ -322,6 +381,30 @@ impl Connection {
                     let _ = ext.earlier.try_push((before, !marked));
                 }
             }
+        }
+    }
+
+    /// The receiver's own idea of a round trip.
+    fn measure_round_trip(&mut self, cx: &Cx<'_>, seg: &Segment, in_order: bool) {
+        let window = self.receive_window();
+        let expected = if in_order { seg.seq } else { self.hot.rcv_nxt };
+        let behind = self.hot.copied_seq.before(expected);
+        let age = if seg.len >= u32::from(self.hot.rcv_mss) {
+            self.echo_age(seg.arrival, seg)
+        } else {
+            None
+        };
+        let timestamps = self.hot.flags.has(Flags::TIMESTAMPS);
+        let rcv_nxt = self.hot.rcv_nxt;
+        let Some(ext) = &mut self.ext else { return };
+        match seg.options.timestamps {
+            Some((_, tsecr)) if timestamps => {
+                if let Some(age) = age {
+                    ext.autotune.on_echo(Echo { tsecr, age }, cx.params.autotuning, behind);
+                }
+            }
+            _ if in_order => ext.autotune.on_window(cx.now, rcv_nxt, window),
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::{CHARGE, Connection, Flags};
 use crate::params::FIN_TIMEOUT_SEC_MAX;
+use crate::recv::autotune::Reading;
 use crate::timers::Timer;
 use crate::user_timeout::adapted;
 use crate::window::initial_rcvbuf;
@@ -117,16 +118,39 @@ impl Connection {
         self.check();
     }
 
+    /// The stack has counted the memory that the receive side holds: what was received and not read, in
+    /// order or not, bytes. To be called before what depends on it is asked for.
+    pub fn set_receive_memory(&mut self, bytes: u32) {
+        self.warm.space.rmem_alloc = bytes;
+    }
+
+    /// More is held than may be: whoever stores the bytes should look whether they need so much.
+    pub fn exceeds_receive_memory(&self) -> bool {
+        self.warm.space.is_over()
+    }
+
+    /// More than half of what may be held is held: buffers are worth a copy.
+    pub fn receive_memory_is_short(&self) -> bool {
+        self.warm.space.rmem_alloc > self.warm.space.rcvbuf / 2
+    }
+
     fn tune_receive_buffer(&mut self, cx: &Cx<'_>) {
-        if !cx.params.moderate_rcvbuf || self.hot.flags.has(Flags::RCVBUF_LOCKED) {
-            return;
-        }
-        let (copied, rcv_nxt) = (self.hot.copied_seq, self.rcv_nxt());
-        let srtt_us = self.hot.rtt.srtt_us();
-        let Some(ext) = &mut self.ext else { return };
-        if let Some(window) = ext.autotune.on_copied(cx.now, copied, rcv_nxt, srtt_us) {
-            let wanted = window.saturating_mul(CHARGE).min(cx.params.rmem[2]);
-            self.warm.rcvbuf = self.warm.rcvbuf.max(wanted);
+        let reading = self.reading(cx);
+        let Self { ext, warm, .. } = self;
+        let Some(ext) = ext else { return };
+        ext.autotune.on_copied(&reading, cx.params, &mut warm.space);
+    }
+
+    /// What the growth of the receive buffer looks at.
+    pub(super) fn reading(&self, cx: &Cx<'_>) -> Reading {
+        Reading {
+            now: cx.now,
+            copied_seq: self.hot.copied_seq,
+            rcv_nxt: self.rcv_nxt(),
+            ooo_end: self.ext.as_ref().and_then(|ext| ext.assembler.highest()),
+            advmss: u32::from(self.warm.advmss),
+            locked: self.hot.flags.has(Flags::RCVBUF_LOCKED),
+            buffer_cost: cx.buffers.bytes,
         }
     }
 
@@ -150,8 +174,8 @@ impl Connection {
     /// A window worth telling: at least twice what is open, RFC 9293 section 3.8.6.2.2.
     fn is_window_update_due(&self, cx: &Cx<'_>) -> bool {
         let current = self.receive_window();
-        let space = self.warm.rcvbuf / CHARGE;
-        if current.saturating_mul(2) > space {
+        let clamp = self.warm.space.window_clamp.min(self.window_clamp());
+        if current.saturating_mul(2) > clamp {
             return false;
         }
         let window = self.select_window(cx);
@@ -289,7 +313,7 @@ impl Connection {
         self.set_user_timeout(params, *user_timeout);
         if rcvbuf.is_some() {
             self.hot.flags.set(Flags::RCVBUF_LOCKED);
-            self.warm.rcvbuf = initial_rcvbuf(params, options);
+            self.warm.space.set_rcvbuf(initial_rcvbuf(params, options));
         }
         if let Some(bytes) = *sndbuf {
             self.hot.flags.set(Flags::SNDBUF_LOCKED);

@@ -103,6 +103,17 @@ impl Assembler {
         self.inner.as_ref()?.islands.last().map(|i| i.range.end())
     }
 
+    /// Give up the last range: it is as if it had not arrived.
+    pub fn drop_highest(&mut self) -> Option<SeqRange> {
+        let inner = self.inner.as_mut()?;
+        let range = inner.islands.pop()?.range;
+        inner.bytes = inner.bytes.saturating_sub(range.len());
+        if inner.islands.is_empty() {
+            inner.clock = 0;
+        }
+        Some(range)
+    }
+
     /// The ranges that a segment fell into last, most recent first, at most `max`: the order that
     /// RFC 2018 section 4 asks for.
     pub fn sack_blocks(&self, max: usize) -> ArrayVec<(SeqNum, SeqNum), SACK_BLOCKS_MAX> {
@@ -302,6 +313,19 @@ mod tests {
         assert_eq!(starts(100), [50, 110, 90, 70]);
         assert_eq!(starts(0), []);
         assert_eq!(a.highest(), Some(seq(115)));
+    }
+
+    #[test]
+    fn the_highest_range_is_given_up_first() {
+        let mut a = Assembler::new();
+        for start in [10, 50, 30] {
+            a.insert(seq(0), range(start, start + 5));
+        }
+        assert_eq!(a.drop_highest(), Some(range(50, 55)));
+        assert_eq!((a.ranges(), a.bytes(), a.highest()), (2, 10, Some(seq(35))));
+        assert_eq!(a.drop_highest(), Some(range(30, 35)));
+        assert_eq!(a.drop_highest(), Some(range(10, 15)));
+        assert_eq!((a.drop_highest(), a.is_empty(), a.bytes()), (None, true, 0));
     }
 
     #[test]

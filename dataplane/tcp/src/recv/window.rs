@@ -4,9 +4,13 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     /// Bytes of window that the whole receive buffer is good for.
-    pub(crate) space: u32,
-    /// Bytes in order that the application has not taken.
-    pub(crate) queued: u32,
+    pub(crate) allowed: u32,
+    /// Bytes of window that what is left of it is good for.
+    pub(crate) free: u32,
+    /// No larger window is offered.
+    pub(crate) clamp: u32,
+    /// The window that the peer's segments have earned.
+    pub(crate) ssthresh: u32,
     /// Segment size of the peer, bytes.
     pub(crate) rcv_mss: u32,
     /// Our window scale.
@@ -34,24 +38,26 @@ impl Offer {
     }
 
     fn wanted(&self, unit: u32) -> u32 {
-        let free = self.space.saturating_sub(self.queued);
-        let mss = self.rcv_mss.min(self.space);
+        let full = self.clamp.min(self.allowed);
+        let mss = self.rcv_mss.min(full);
         if mss == 0 {
             return 0;
         }
-        if free < self.space / 2 {
-            let whole = free & !(unit - 1);
-            if whole < self.space / 16 || whole < mss {
+        let mut free = self.free;
+        if free < full / 2 {
+            free &= !(unit - 1);
+            if free < self.allowed / 16 || free < mss {
                 return 0;
             }
         }
+        let free = free.min(self.ssthresh).min(full);
         if self.wscale > 0 {
             return round_up(free, unit);
         }
         let window = self.current;
         if window <= free.saturating_sub(mss) || window > free {
             free / mss * mss
-        } else if mss == self.space && free > window.saturating_add(self.space / 2) {
+        } else if mss == full && free > window.saturating_add(full / 2) {
             free
         } else {
             window
@@ -69,15 +75,37 @@ mod tests {
 
     #[test]
     fn table() {
-        let base =
-            Offer { space: 65536, queued: 0, rcv_mss: 1460, wscale: 7, current: 0, room: 1 << 30 };
+        const OPEN: u32 = 1 << 30;
+        let base = Offer {
+            allowed: 65536,
+            free: 65536,
+            clamp: OPEN,
+            ssthresh: OPEN,
+            rcv_mss: 1460,
+            wscale: 7,
+            current: 0,
+            room: OPEN,
+        };
+        let left = |free| Offer { free, ..base };
         let rows: &[(&str, Offer, u32)] = &[
             ("all free", base, 65536),
-            ("rounded up to the unit", Offer { queued: 100, ..base }, 65536),
-            ("never back", Offer { queued: 60000, current: 40000, ..base }, 39936),
-            ("silly: below a sixteenth", Offer { queued: 62000, ..base }, 0),
-            ("a sixteenth is not silly", Offer { queued: 61440, ..base }, 4096),
-            ("silly: below a segment", Offer { queued: 61440, rcv_mss: 8948, ..base }, 0),
+            ("rounded up to the unit", left(65436), 65536),
+            ("never back", Offer { current: 40000, ..left(5536) }, 39936),
+            ("silly: below a sixteenth", left(3536), 0),
+            ("a sixteenth is not silly", left(4096), 4096),
+            ("silly: below a segment", Offer { rcv_mss: 8948, ..left(4096) }, 0),
+            ("what was earned", Offer { ssthresh: 20_000, ..base }, 20_096),
+            (
+                "what was earned is less than what is free",
+                Offer { ssthresh: 20_000, ..left(30_000) },
+                20_096,
+            ),
+            ("clamped", Offer { clamp: 10_000, ..base }, 10_112),
+            (
+                "clamped, and silly against the clamp only",
+                Offer { clamp: 10_000, ..left(4096) },
+                4096,
+            ),
             ("room is respected", Offer { current: 1000, room: 5000, ..base }, 5888),
             ("no room: as it was, in whole units", Offer { current: 1000, room: 0, ..base }, 896),
             ("unscaled: whole segments", Offer { wscale: 0, ..base }, 64240),
@@ -87,8 +115,8 @@ mod tests {
                 65000,
             ),
             ("unscaled: at most 65535", Offer { wscale: 0, rcv_mss: 1, ..base }, 65535),
-            ("no buffer", Offer { space: 0, ..base }, 0),
-            ("buffer lowered below what is queued", Offer { queued: 70000, ..base }, 0),
+            ("no buffer", Offer { allowed: 0, free: 0, ..base }, 0),
+            ("buffer lowered below what is held", left(0), 0),
         ];
         for (name, offer, window) in rows {
             assert_eq!(offer.select(), *window, "{name}");
@@ -101,9 +129,12 @@ mod tests {
         use base::Random;
         for _ in 0..20_000 {
             let wscale = random.below(15) as u8;
+            let allowed = random.below(1 << 26);
             let offer = Offer {
-                space: random.below(1 << 26),
-                queued: random.below(1 << 26),
+                allowed,
+                free: random.below(allowed + 1),
+                clamp: random.below(1 << 27),
+                ssthresh: random.below(1 << 27),
                 rcv_mss: 1 + random.below(9000),
                 wscale,
                 current: random.below(0xffff << wscale),
@@ -114,6 +145,21 @@ mod tests {
             assert!(window + unit > offer.current, "{offer:?}");
             assert!(window <= offer.current + offer.room, "{offer:?}");
             assert!(window <= 0xffff << wscale && window.is_multiple_of(unit), "{offer:?}");
+            // RFC 9293 section 3.8.6.2.2: no window below a segment is opened anew.
+            let full = offer.clamp.min(offer.allowed);
+            assert!(
+                window == 0
+                    || window <= offer.current
+                    || window
+                        >= offer
+                            .rcv_mss
+                            .min(full)
+                            .min(offer.ssthresh)
+                            .min(offer.current + offer.room)
+                            / unit
+                            * unit,
+                "{offer:?}: {window}"
+            );
         }
     }
 }

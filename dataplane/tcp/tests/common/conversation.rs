@@ -105,6 +105,8 @@ pub struct Conversation {
     pub now: Instant,
     iss: SeqNum,
     irs: SeqNum,
+    /// Payload bytes kept and not read.
+    stored: u32,
     peer_wnd: u16,
     peer_ack: i64,
     outbox: VecDeque<(Instant, PlanKind, Segment)>,
@@ -140,6 +142,7 @@ impl Conversation {
             now,
             iss: opening.iss,
             irs: opening.irs,
+            stored: 0,
             peer_wnd: 512,
             peer_ack: 1,
             outbox: VecDeque::new(),
@@ -237,7 +240,12 @@ impl Conversation {
     pub fn peer_sends_in_burst(&mut self, at: Instant, s: Seg) -> Disposition {
         self.advance(at);
         let segment = self.build(&s);
-        self.conn.on_segments(&mut self.world.cx(self.now), &segment)
+        let disposition = self.conn.on_segments(&mut self.world.cx(self.now), &segment);
+        if let Disposition::Keep(keep) = disposition {
+            self.stored += keep.len;
+            self.conn.set_receive_memory(2 * self.stored);
+        }
+        disposition
     }
 
     #[track_caller]
@@ -255,6 +263,8 @@ impl Conversation {
     #[track_caller]
     pub fn app_reads(&mut self, at: Instant, len: u32) {
         self.advance(at);
+        self.stored = self.stored.saturating_sub(len);
+        self.conn.set_receive_memory(2 * self.stored);
         self.conn.consume(&mut self.world.cx(self.now), len);
         self.run_output();
     }

@@ -108,6 +108,10 @@ impl Host {
 
     fn receive(&mut self, now: Instant, seg: &Segment) {
         let disposition = self.conn.on_segments(&mut self.world.cx(now), seg);
+        if let Some(from) = self.conn.take_pruned() {
+            let from = self.position(from);
+            self.kept.retain(|start, _| *start < from);
+        }
         if let Disposition::Keep(keep) = disposition {
             assert!(keep.len > 0 && keep.skip + keep.len <= seg.len, "{keep:?} of {seg:?}");
             assert_eq!(keep.seq, seg.seq.add(keep.skip));
@@ -126,8 +130,15 @@ impl Host {
             self.rcv_pos = end;
         }
         assert_eq!(self.rcv_pos, rcv_pos, "rcv_nxt inside a kept piece");
+        self.count_memory();
         let una = self.conn.snd_una().distance_from(self.iss.add(1).add(self.snd_una_pos as u32));
         self.snd_una_pos = self.snd_una_pos.checked_add_signed(i64::from(una)).expect("una");
+    }
+
+    /// Memory is twice the payload here.
+    fn count_memory(&mut self) {
+        let beyond: u64 = self.kept.iter().map(|(start, end)| end - start).sum();
+        self.conn.set_receive_memory(2 * (self.rcv_pos - self.read + beyond) as u32);
     }
 
     fn run_app(&mut self, now: Instant) {
@@ -163,8 +174,9 @@ impl Host {
         }
         if self.read < self.rcv_pos && now >= self.next_read {
             let len = (self.rcv_pos - self.read).min(u64::from(self.app.read_max)) as u32;
-            self.conn.consume(&mut cx, len);
             self.read += u64::from(len);
+            self.count_memory();
+            self.conn.consume(&mut self.world.cx(now), len);
             self.next_read = now + self.app.read_pause;
         }
     }

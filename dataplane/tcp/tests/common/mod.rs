@@ -49,6 +49,8 @@ impl World {
             counters: &mut self.counters,
             rcv_room: self.rcv_room,
             can_store: self.can_store,
+            buffers: tcp::BufferCost::UNKNOWN,
+            memory_pressure: false,
         }
     }
 }

@@ -507,8 +507,8 @@ fn what_does_not_exist_here_is_named_with_its_line() {
             "host.c.overlay: overlay addresses do not exist",
         ),
         (
-            "[host.c]\nsysctl = { \"millrace.autotuning\" = \"legacy\" }",
-            "millrace.autotuning = legacy: nothing uses this knob yet",
+            "[host.c]\nsysctl = { \"net.ipv4.tcp_shrink_window\" = 1 }",
+            "net.ipv4.tcp_shrink_window = 1: nothing uses this knob yet",
         ),
         (
             "[host.c]\nsysctl = { \"net.ipv4.tcp_congestion_control\" = \"bbr\" }",
