@@ -7,6 +7,7 @@ mod af_packet;
 mod af_xdp;
 mod basics;
 mod echo;
+mod ecn;
 mod iperf_client;
 mod iperf_server;
 mod memif;

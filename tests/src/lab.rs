@@ -97,6 +97,51 @@ impl Lab {
         format!("{}u", self.name)
     }
 
+    /// Mark one of `one_in` segments that may be marked with Congestion Experienced, in each direction, at
+    /// the kernel's end.
+    pub fn mark(&self, one_in: u32) {
+        let rule =
+            |ip: &str| format!("{ip} ecn ect0 numgen random mod {one_in} == 0 {ip} ecn set ce");
+        let rules = format!(
+            "table inet marking {{
+               chain in {{ type filter hook input priority 0; {v4}; {v6}; }}
+               chain out {{ type filter hook output priority 0; {v4}; {v6}; }}
+             }}",
+            v4 = rule("ip"),
+            v6 = rule("ip6"),
+        );
+        must(Command::new("ip").args(["netns", "exec", &self.kernel_ns(), "nft", &rules]));
+    }
+
+    /// Lose what arrives at the kernel's end and is a SYN that asks for ECN.
+    pub fn lose_ecn_syns(&self) {
+        let rules = "table inet old {
+               chain in { type filter hook input priority 0; tcp flags & (syn | ecn | cwr) == (syn | ecn | cwr) drop; }
+             }";
+        must(Command::new("ip").args(["netns", "exec", &self.kernel_ns(), "nft", rules]));
+    }
+
+    /// A counter of the kernel's end by its name in `nstat`, such as `TcpExtTCPTimeouts`.
+    #[track_caller]
+    pub fn kernel_counter(&self, name: &str) -> u64 {
+        let read = self.kernel("cat").arg("/proc/net/netstat").output().expect("cat starts");
+        let text = String::from_utf8_lossy(&read.stdout);
+        // Two lines for each group: names, then values.
+        let lines: Vec<&str> = text.lines().collect();
+        let found = lines.chunks_exact(2).find_map(|pair| {
+            let group = pair[0].split(':').next()?;
+            let at =
+                pair[0].split_whitespace().position(|word| name == format!("{group}{word}"))?;
+            pair[1].split_whitespace().nth(at)?.parse().ok()
+        });
+        found.unwrap_or_else(|| panic!("no counter {name} in\n{text}"))
+    }
+
+    /// Set a parameter of the kernel's end: `NAME=VALUE`.
+    pub fn kernel_sysctl(&self, assignment: &str) {
+        self.sysctl(&self.kernel_ns(), assignment);
+    }
+
     fn sysctl(&self, namespace: &str, assignment: &str) {
         must(
             Command::new("ip").args(["netns", "exec", namespace, "sysctl", "-q", "-w", assignment]),
