@@ -1,6 +1,7 @@
 //! A whole stack on a device in memory, in virtual time.
 
 mod control;
+mod ecn;
 mod fixture;
 mod fuzz;
 mod hostile;

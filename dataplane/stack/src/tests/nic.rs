@@ -310,6 +310,8 @@ fn on_the_wire(frame: &MemFrame, caps: &Capabilities) -> Vec<Vec<u8>> {
     assert!(offloads.tso && meta.l4 == L4Offload::Tcp, "segmentation");
     // As `rte_validate_tx_offload` has it.
     assert!(h.ipv6 || meta.ip_checksum, "segmentation of IPv4 needs its header summed");
+    // Not all devices know that CWR belongs to the first segment only.
+    assert_eq!(bytes[h.l4 + 13] & 0x80, 0, "CWR in what is cut up");
     let size = usize::from(meta.tso_segment);
     let header_len = h.l4 + tcp_len;
     assert!(bytes.len() - header_len > size, "nothing to cut");

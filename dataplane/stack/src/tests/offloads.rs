@@ -8,7 +8,7 @@ use core::cell::RefCell;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use base::{Capabilities, Instant, Offloads, Random, SeededRandom};
+use base::{Capabilities, Instant, Offloads, Random, SeededRandom, TcpFlags};
 use proptest::prelude::*;
 use tcp::CloseReason;
 
@@ -81,8 +81,13 @@ struct Job {
     ipv6: bool,
     totals: [u64; 2],
     writes: [usize; 2],
+    /// Both ends speak ECN, and some of what may be marked is marked.
+    marks: bool,
     seed: u64,
 }
+
+/// Of so many frames that may be marked, one is.
+const MARKED: u32 = 20;
 
 struct World {
     stacks: [Stack<Nic>; 2],
@@ -91,6 +96,8 @@ struct World {
     full: [[usize; 4]; 2],
     now: Instant,
     random: SeededRandom,
+    /// Frames that may be marked until one is.
+    unmarked: Option<u32>,
     /// What each side has put on the wire, and when.
     wire: [Vec<(Instant, Vec<u8>)>; 2],
 }
@@ -103,11 +110,14 @@ impl World {
         let progress: [Rc<RefCell<Progress>>; 2] = Default::default();
         let plans = [0, 1].map(|i| Plan { write: job.writes[i], ..Plan::bulk(job.totals[i]) });
         let [a, b] = nics;
+        let mut params = StackParams::default();
+        params.tcp.ecn = u8::from(job.marks);
+        let params = alloc::sync::Arc::new(params);
         let stack = |nic, last: u8, app: Box<dyn crate::App>| {
             let random = SeededRandom::new(job.seed.wrapping_mul(2).wrapping_add(last.into()));
             Stack::new(
                 stack_config(last, job.mtu),
-                StackParams::default().into(),
+                alloc::sync::Arc::clone(&params),
                 Vec::from([nic]),
                 random,
                 app,
@@ -120,7 +130,8 @@ impl World {
         let now = Instant::from_millis(1000);
         stacks[1].turn(now, &mut core::iter::empty(), &mut |_| Ok(()));
         let random = SeededRandom::new(job.seed ^ 0xc0_ffee);
-        Self { stacks, progress, natures, full, now, random, wire: Default::default() }
+        let unmarked = job.marks.then_some(MARKED);
+        Self { stacks, progress, natures, full, now, random, unmarked, wire: Default::default() }
     }
 
     /// Move what was sent to the other side; whether there was anything.
@@ -132,6 +143,10 @@ impl World {
                 moved = true;
                 for mut bytes in frames {
                     self.wire[from].push((self.now, bytes.clone()));
+                    if let Some(left) = &mut self.unmarked {
+                        *left -= u32::from(mark(&mut bytes, *left == 1));
+                        *left = if *left == 0 { MARKED } else { *left };
+                    }
                     if self.random.below(1000) < self.natures[from].corrupt {
                         let at = self.random.below(bytes.len() as u32) as usize;
                         bytes[at] ^= 1 << self.random.below(8);
@@ -185,6 +200,24 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Mark a frame, if it may be marked and is to be; whether it may.
+fn mark(frame: &mut [u8], now: bool) -> bool {
+    let v4 = frame[12..14] == [8, 0];
+    let (place, capable, ce) = if v4 { (15, 2, 3) } else { (15, 0x20, 0x30) };
+    if frame[place] & ce != capable {
+        return false;
+    }
+    if now {
+        frame[place] |= ce;
+        if v4 {
+            frame[24..26].fill(0);
+            let sum = wire::checksum::of(&frame[14..34]);
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+    true
 }
 
 fn offloads() -> impl Strategy<Value = Offloads> {
@@ -244,10 +277,11 @@ prop_compose! {
             prop_oneof![2 => Just(32_768_usize), 1 => 20..9000_usize],
             prop_oneof![2 => Just(32_768_usize), 1 => 20..9000_usize],
         ],
+        marks in any::<bool>(),
         seed in any::<u32>(),
     ) -> Job {
         let mtu = if !ipv6 && seed % 3 == 0 { small } else { mtu };
-        Job { mtu, ipv6, totals: [there, back], writes, seed: seed.into() }
+        Job { mtu, ipv6, totals: [there, back], writes, marks, seed: seed.into() }
     }
 }
 
@@ -289,7 +323,14 @@ proptest! {
 
 #[test]
 fn large_frames_are_cut_up_by_the_device_that_can() {
-    let job = Job { mtu: 1500, ipv6: false, totals: [1 << 20, 0], writes: [32_768; 2], seed: 1 };
+    let job = Job {
+        mtu: 1500,
+        ipv6: false,
+        totals: [1 << 20, 0],
+        writes: [32_768; 2],
+        marks: false,
+        seed: 1,
+    };
     let all =
         Offloads { tx_ip_checksum: true, tx_tcp_checksum: true, tso: true, ..plain_offloads() };
     let run = |offloads, ipv6| {
@@ -306,4 +347,34 @@ fn large_frames_are_cut_up_by_the_device_that_can() {
     assert_eq!(run(no_ip_sum, false).1, 0, "an IPv4 header that is not summed cannot be copied");
     assert!(run(no_ip_sum, true).1 > 80, "IPv6 has none");
     assert_eq!(run(plain_offloads(), false).1, 0);
+}
+
+/// A segment that says that the window was reduced is never part of what a device cuts up ([`Nic`] would
+/// object), and says so alone.
+#[test]
+fn the_answer_to_a_mark_leaves_alone() {
+    let offloads =
+        Offloads { tx_ip_checksum: true, tx_tcp_checksum: true, tso: true, ..plain_offloads() };
+    for ipv6 in [false, true] {
+        let job = Job {
+            mtu: 1500,
+            ipv6,
+            totals: [1 << 20, 0],
+            writes: [32_768; 2],
+            marks: true,
+            seed: 1,
+        };
+        let nature = Nature { offloads, segments_max: 8, ..Nature::plain(2048) };
+        let mut world = World::new(&job, [nature; 2]);
+        world.finish(&job).unwrap();
+        assert!(world.stacks[0].device().large > 20, "large frames all the same");
+        let reductions = world.stacks[0].tcp_counters().ecn_reductions;
+        assert!(reductions > 5, "{reductions} reductions");
+        let answers = world.wire[0].iter().filter_map(|(_, frame)| parse_sent(frame));
+        let answers =
+            answers.filter(|s| !s.tcp.flags.syn() && s.tcp.flags.intersects(TcpFlags::CWR)).count();
+        // A reduction that nothing new follows has no answer.
+        assert!((1..=reductions).contains(&(answers as u64)), "{answers} of {reductions}");
+        assert!(answers as u64 + 2 >= reductions, "{answers} of {reductions}");
+    }
 }
