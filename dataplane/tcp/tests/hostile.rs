@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base::{Ecn, Instant, Random, SeededRandom, TcpFlags};
 use common::{World, at_ms, connect, opening};
+use tcp::params::CongestionAlgorithm;
 use tcp::{Connection, SegOptions, Segment, SeqNum};
 
 /// A number that is likely to hurt: near something, or at the far side of it.
@@ -61,7 +62,7 @@ fn draw(r: &mut SeededRandom, conn: &Connection, now: Instant) -> Segment {
         seg_size: len / u32::from(segs),
         segs,
         options,
-        ecn: Ecn::NotEct,
+        ecn: Ecn::from_bits(r.next_u64() as u8),
         arrival: now,
     }
 }
@@ -78,6 +79,9 @@ fn nonsense_never_panics_nor_makes_us_talk_without_end() {
         o.ts_recent = (r.below(2) == 0).then(|| r.next_u64() as u32);
         o.peer_mss = [None, Some(0), Some(1), Some(1460), Some(u16::MAX)][r.below(5) as usize];
         o.rcv_wnd = r.below(65_536);
+        o.ecn = r.below(3) > 0;
+        world.params.congestion =
+            CongestionAlgorithm::ALL[r.below(CongestionAlgorithm::ALL.len() as u32) as usize].1;
         let mut now = at_ms(0);
         let mut conn = connect(&mut world, now, &o);
         for _ in 0..400 {

@@ -264,12 +264,14 @@ impl Connection {
             }
             None => {}
         }
-        ext.cc.on_delivered(&cc::Delivery {
-            segs: change.delivered,
-            marked,
-            snd_una: info.snd_una,
-            snd_nxt: info.snd_nxt,
-        });
+        if change.delivered > 0 {
+            ext.cc.on_delivered(&cc::Delivery {
+                segs: change.delivered,
+                marked,
+                snd_una: info.snd_una,
+                snd_nxt: info.snd_nxt,
+            });
+        }
         if change.undo.is_some() && change.restore {
             ext.cc.on_undo();
             self.hot.ecn.forget_cwr();

@@ -7,6 +7,7 @@ use arrayvec::ArrayVec;
 use base::{Ecn, Instant, Random, SeededRandom, TcpFlags};
 
 use super::{Connection, Opening};
+use crate::params::CongestionAlgorithm;
 use crate::{ConnOptions, Cx, PathParams, SegOptions, Segment, SeqNum, TcpCounters, TcpParams};
 
 const IRS: u32 = 5000;
@@ -76,9 +77,14 @@ fn draw(r: &mut SeededRandom, conn: &Connection, now: Instant, timestamps: bool)
     let sent = hot.snd_nxt.bytes_since(hot.snd_una);
     let ack = if r.below(2) == 0 { hot.snd_una } else { hot.snd_una.add(r.below(sent + 1)) };
     let mut flags = TcpFlags::ACK;
-    for (flag, one_in) in
-        [(TcpFlags::PSH, 3), (TcpFlags::FIN, 300), (TcpFlags::SYN, 200), (TcpFlags::RST, 400)]
-    {
+    for (flag, one_in) in [
+        (TcpFlags::PSH, 3),
+        (TcpFlags::FIN, 300),
+        (TcpFlags::SYN, 200),
+        (TcpFlags::RST, 400),
+        (TcpFlags::ECE, 15),
+        (TcpFlags::CWR, 15),
+    ] {
         if r.below(one_in) == 0 {
             flags |= flag;
         }
@@ -102,7 +108,7 @@ fn draw(r: &mut SeededRandom, conn: &Connection, now: Instant, timestamps: bool)
             sack,
             ..SegOptions::default()
         },
-        ecn: Ecn::NotEct,
+        ecn: if r.below(3) == 0 { Ecn::Ce } else { Ecn::Ect0 },
         arrival: now,
     }
 }
@@ -123,9 +129,13 @@ fn prediction_and_the_rfc_order_agree_on_random_segments() {
             random: SeededRandom::new(seed),
             counters: TcpCounters::default(),
         };
+        if seed % 3 == 0 {
+            bench.params.congestion = CongestionAlgorithm::Dctcp;
+        }
         let mut now = Instant::from_millis(5000);
-        let mut conn =
-            Connection::new(&mut bench.cx(now), &opening(r.next_u64() as u32, timestamps));
+        let mut opening = opening(r.next_u64() as u32, timestamps);
+        opening.ecn = seed % 4 != 0;
+        let mut conn = Connection::new(&mut bench.cx(now), &opening);
         for step in 0..60 {
             now += core::time::Duration::from_micros(u64::from(r.below(30_000)));
             let seg = draw(&mut r, &conn, now, timestamps);

@@ -27,6 +27,7 @@ pub struct Seg {
     no_ack: bool,
     segs: u16,
     kind: Option<PlanKind>,
+    ecn: Option<Ecn>,
 }
 
 /// A segment with nothing but ACK.
@@ -80,6 +81,21 @@ impl Seg {
     /// The User Timeout Option as in the header; zero: none.
     pub fn user_timeout(mut self, field: u16) -> Self {
         self.user_timeout = Some(field);
+        self
+    }
+    /// With ECE.
+    pub fn ece(mut self) -> Self {
+        self.flags |= TcpFlags::ECE;
+        self
+    }
+    /// With CWR.
+    pub fn cwr(mut self) -> Self {
+        self.flags |= TcpFlags::CWR;
+        self
+    }
+    /// What the IP header says of congestion.
+    pub fn ecn(mut self, ecn: Ecn) -> Self {
+        self.ecn = Some(ecn);
         self
     }
     /// Without the ACK flag.
@@ -223,7 +239,7 @@ impl Conversation {
                 sack: s.sack.iter().flatten().map(|&(a, b)| (ours(a), ours(b))).collect(),
                 ..SegOptions::default()
             },
-            ecn: Ecn::NotEct,
+            ecn: s.ecn.unwrap_or_default(),
             arrival: if self.arrival_unknown { Segment::ARRIVAL_UNKNOWN } else { self.now },
         }
     }
@@ -334,6 +350,9 @@ impl Conversation {
         }
         if let Some(want) = want.kind {
             assert_eq!(kind, want, "kind {what}");
+        }
+        if let Some(want) = want.ecn {
+            assert_eq!(got.ecn, want, "codepoint {what}");
         }
     }
 

@@ -6,7 +6,7 @@ pub mod link;
 
 use std::time::Duration;
 
-use base::{Ecn, Instant, SeededRandom};
+use base::{Instant, SeededRandom};
 use tcp::{
     ConnOptions, Connection, Cx, Opening, PathParams, Plan, SegOptions, Segment, SeqNum,
     TcpCounters, TcpParams,
@@ -107,6 +107,9 @@ pub fn segments_of(plan: &Plan, segs: u32, arrival: Instant) -> Vec<Segment> {
             if !last {
                 flags = flags.without(base::TcpFlags::FIN | base::TcpFlags::PSH);
             }
+            if i > 0 {
+                flags = flags.without(base::TcpFlags::CWR);
+            }
             Segment {
                 seq: plan.seq.add(offset),
                 ack: plan.ack,
@@ -121,7 +124,7 @@ pub fn segments_of(plan: &Plan, segs: u32, arrival: Instant) -> Vec<Segment> {
                     sack: plan.options.sack.clone(),
                     ..SegOptions::default()
                 },
-                ecn: Ecn::NotEct,
+                ecn: plan.ecn,
                 arrival,
             }
         })
