@@ -162,7 +162,7 @@ impl<D: Device> Io for Core<D> {
         let Some(conn) = self.conns.get(conn) else { return 0 };
         match &conn.phase {
             Phase::Open(connection) => {
-                let room = self.env.view(conn.params, |cx| connection.send_room(cx));
+                let room = self.env.view(conn.params, |cx| connection.send_room(cx, u32::MAX));
                 let under_way = connection.write_seq().bytes_since(connection.snd_una());
                 let buffers = self.env.payload_buffers(under_way < SMALL_SENDER);
                 let bytes = bytes_in(buffers, connection.snd_mss().max(1), self.env.payload_room());
@@ -209,7 +209,8 @@ impl<D: Device> Io for Core<D> {
             return Err(SendError::Closed);
         }
         let params = conn.params;
-        let room = connection.send_room(&env.cx(params)) as usize;
+        let want = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let room = connection.send_room(&env.cx(params), want) as usize;
         if room == 0 {
             // The engine says whether this is for now or for ever.
             connection.send(&mut env.cx(params), 0, more)?;

@@ -14,6 +14,7 @@
 //! Inputs change state and record intent. Nothing is sent from inside an input.
 
 mod acked;
+mod buffer;
 mod deadline;
 mod extras;
 mod input;
@@ -307,6 +308,7 @@ impl Connection {
                 tlp_end_seq: None,
                 tlp_is_retrans: false,
                 usage: Usage::new(cx.now, hot.snd_una),
+                queue: buffer::Queue::new(hot.write_seq),
             })
         })
     }

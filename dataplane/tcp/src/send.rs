@@ -53,11 +53,12 @@ impl View {
         if self.queued == 0 {
             return Err(Quiet::Nothing);
         }
-        if self.usable == 0 {
-            return Err(Quiet::PeerWindow);
-        }
+        // Where both are full, the congestion window is the reason that counts.
         if self.cwnd_room == 0 {
             return Err(Quiet::Cwnd);
+        }
+        if self.usable == 0 {
+            return Err(Quiet::PeerWindow);
         }
         if self.segs_max == 0 {
             return Err(Quiet::Device);
@@ -87,6 +88,47 @@ impl View {
             return Ok(fits);
         }
         Err(Quiet::Sws)
+    }
+}
+
+/// What the wait for a larger burst depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deferral {
+    /// Bytes that wait.
+    pub(crate) queued: u32,
+    /// Bytes of the peer's window beyond `snd_nxt`.
+    pub(crate) usable: u32,
+    /// Bytes that congestion control lets go.
+    pub(crate) room: u32,
+    /// Bytes of a whole burst.
+    pub(crate) burst: u32,
+    /// The smaller of the peer's window and the congestion window, bytes.
+    pub(crate) window: u32,
+    /// `tcp_tso_win_divisor`.
+    pub(crate) divisor: u32,
+    /// Payload bytes per segment.
+    pub(crate) mss: u32,
+}
+
+/// Segments that are never held back if no part of a window is asked for.
+const DEFERRED_MAX: u32 = 3;
+
+impl Deferral {
+    /// Why the little that may leave waits for an acknowledgement that lets more go; `None`: it leaves. The caller
+    /// knows that such an acknowledgement is near.
+    pub(crate) fn reason(&self) -> Option<Quiet> {
+        let limit = self.usable.min(self.room);
+        if limit >= self.burst || limit >= self.queued {
+            return None;
+        }
+        let enough = match self.divisor {
+            0 => limit > DEFERRED_MAX * self.mss,
+            divisor => limit >= self.window / divisor,
+        };
+        if enough {
+            return None;
+        }
+        Some(if self.room < self.usable { Quiet::Cwnd } else { Quiet::PeerWindow })
     }
 }
 
@@ -140,6 +182,30 @@ impl Flight {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_burst_that_would_be_small_waits() {
+        let base = Deferral {
+            queued: 100_000,
+            usable: 60_000,
+            room: 4000,
+            burst: 10_000,
+            window: 20_000,
+            divisor: 3,
+            mss: 1000,
+        };
+        for (name, deferral, want) in [
+            ("little of a large window", base, Some(Quiet::Cwnd)),
+            ("a third of it", Deferral { room: 7000, ..base }, None),
+            ("a whole burst", Deferral { burst: 4000, ..base }, None),
+            ("all that waits", Deferral { queued: 4000, ..base }, None),
+            ("the peer's", Deferral { usable: 3000, ..base }, Some(Quiet::PeerWindow)),
+            ("no part of the window, four segments", Deferral { divisor: 0, ..base }, None),
+            ("and three", Deferral { divisor: 0, room: 3000, ..base }, Some(Quiet::Cwnd)),
+        ] {
+            assert_eq!(deferral.reason(), want, "{name}");
+        }
+    }
 
     #[test]
     fn bursts_follow_the_rate_and_the_distance() {

@@ -224,7 +224,7 @@ fn data_after_close_reset() {
     t.peer_sends(at_ms(5), seg().seq(1).ack(2));
     let d = t.peer_sends(at_ms(6), seg().seq(1).len(100));
     assert_eq!(d, Disposition::Drop(DropReason::DataAfterClose));
-    t.expect(at_ms(6), seg().seq(2).rst());
+    t.expect(at_ms(6), seg().seq(2).rst().no_ack());
     t.expect_closed(CloseReason::Aborted, false);
     assert_eq!(t.world.counters.abort_on_data, 1);
 }

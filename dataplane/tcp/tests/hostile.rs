@@ -93,7 +93,7 @@ fn nonsense_never_panics_nor_makes_us_talk_without_end() {
             let _ = conn.on_segments(&mut cx, &seg);
             match r.below(8) {
                 0 | 1 => {
-                    let len = conn.send_room(&cx).min(r.below(100_000));
+                    let len = conn.send_room(&cx, u32::MAX).min(r.below(100_000));
                     let _ = conn.send(&mut cx, len, r.below(4) == 0);
                 }
                 2 => conn.consume(&mut cx, r.next_u64() as u32),
@@ -137,7 +137,7 @@ fn a_shower_of_selective_acknowledgements_costs_bounded_memory() {
     let mut conn = connect(&mut world, now, &o);
     let base = conn.snd_una();
     let mut cx = world.cx(now);
-    let room = conn.send_room(&cx);
+    let room = conn.send_room(&cx, u32::MAX);
     conn.send(&mut cx, room, false).expect("open");
     while let Some(plan) = conn.poll_transmit(&mut cx, 1000) {
         let segs = plan.segs();

@@ -462,7 +462,7 @@ fn text_and_fin(t: &Tcb, s: &Seg, (una, state): (i64, State)) -> Expected {
     // RFC 9293 section 3.6.1: text for an application that has closed resets the connection.
     if t.orphan && text > 0 {
         let aborted = Some(CloseReason::Aborted);
-        let rst = Reply::Rst { seq: t.nxt, ack: Some(t.rcv_nxt) };
+        let rst = Reply::Rst { seq: una, ack: None };
         let drop = Some(DropReason::DataAfterClose);
         return Expected { drop, state: State::Closed, closed: aborted, reply: rst, ..after };
     }

@@ -89,7 +89,7 @@ impl Connection {
         self.apply(cx, &info, &change);
         self.after_ack_timers(cx, advanced || outcome.sacked > 0, sampled);
         if advanced {
-            self.size_send_buffer(cx.params);
+            self.note_room(cx.params);
             self.on_fin_acknowledged(cx);
         }
     }

@@ -327,7 +327,7 @@ impl Connection {
         }
         // Released even if more was announced, as a corked socket is.
         self.hot.flags.clear(Flags::MORE);
-        self.note_more(false);
+        self.push_last();
         self.warm.probes_out = self.warm.probes_out.saturating_add(1);
         self.warm.persist_backoff = self.warm.persist_backoff.saturating_add(1).min(31);
         if self.usable_window() > 0 {

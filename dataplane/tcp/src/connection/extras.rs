@@ -18,8 +18,6 @@ pub(super) const RECORDS_MAX: usize = 4096;
 pub(super) struct Extras {
     /// `TCP_CORK`.
     pub(super) cork: bool,
-    /// The last write said that more follows (`MSG_MORE`).
-    more: bool,
     /// Data that arrive once we have sent a FIN reset the connection.
     refuse_text: bool,
     /// `TCP_NOTSENT_LOWAT`, instead of the knob.
@@ -152,7 +150,6 @@ impl Connection {
         self.extras.get_or_insert_with(|| {
             Extras {
                 cork: false,
-                more: false,
                 refuse_text: false,
                 notsent_lowat: None,
                 window_clamp: None,
@@ -185,6 +182,11 @@ impl Connection {
         self.extras.as_ref()?.records.front().copied()
     }
 
+    /// Where the last record ends that is marked.
+    pub(super) fn last_record(&self) -> Option<SeqNum> {
+        self.extras.as_ref()?.records.back().copied()
+    }
+
     /// Everything before `snd_nxt` was sent.
     pub(super) fn forget_records(&mut self) {
         let snd_nxt = self.hot.snd_nxt;
@@ -193,18 +195,6 @@ impl Connection {
                 extras.records.pop_front();
             }
         }
-    }
-
-    /// What the last write said of what follows.
-    pub(super) fn note_more(&mut self, more: bool) {
-        if let Some(extras) = &mut self.extras {
-            extras.more = more;
-        }
-    }
-
-    /// What was written last is not to be pushed.
-    pub(super) fn announces_more(&self) -> bool {
-        self.extras.as_ref().is_some_and(|extras| extras.more)
     }
 
     /// Something has arrived. As on Linux, an announcement of more holds a partial segment back for this

@@ -5,22 +5,27 @@
 //! The decision is pure, so that asking whether there is something to send costs no state. What a
 //! transmission changes is changed when the device has taken it.
 
+use core::time::Duration;
+
 use arrayvec::ArrayVec;
 use base::TcpFlags;
 
 use super::parts::Extension;
-use super::{CHARGE, Connection, Flags};
+use super::{Connection, Flags};
 use crate::cc::Controller;
 use crate::recovery::CaState;
 use crate::recovery::log::{Marks, RECORDS_NEW_DATA_MAX, Record};
 use crate::segment::SACK_BLOCKS_MAX;
-use crate::send::{Flight, Quiet, View};
+use crate::send::{Deferral, Quiet, View};
 use crate::timers::Timer;
 use crate::timestamp::ts_val;
 use crate::{Cx, Plan, PlanKind, SegOptions, SeqNum, State, TcpParams};
 
 /// SACK blocks beside timestamps: 40 option bytes are no more.
 const SACK_BLOCKS_WITH_TIMESTAMPS: usize = 3;
+
+/// A transmission so short a time ago is part of the same one.
+const RECENT: Duration = Duration::from_millis(1);
 
 /// What to send.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +64,7 @@ impl Connection {
             let quiet = if closed { Quiet::Closed } else { Quiet::Nothing };
             self.hot.quiet = quiet;
             self.note_usage(cx, quiet);
+            self.reconsider_send_buffer(cx.params);
             return None;
         }
         match self.decide(cx, segs_max) {
@@ -70,6 +76,7 @@ impl Connection {
                 self.hot.quiet = quiet;
                 self.hot.flags.clear(Flags::LOSS_PROBE_OWED);
                 self.note_usage(cx, quiet);
+                self.reconsider_send_buffer(cx.params);
                 self.settle(cx);
                 None
             }
@@ -129,13 +136,13 @@ impl Connection {
         let cwnd = ext.cc.cwnd();
         let probing = self.hot.flags.has(Flags::LOSS_PROBE_OWED);
         let room = cwnd.saturating_sub(ext.recovery.in_flight()).max(u32::from(probing));
-        let whole = if probing { 1 } else { self.burst(cx.params, ext).min(segs_max) };
+        let whole = if probing { 1 } else { self.flight().burst(cx.params).min(segs_max) };
         // New data take at most half of the window at once, so that acknowledgements keep coming.
         let burst = whole.min((cwnd / 2).max(1));
         if ext.recovery.asks_with_new_data() {
             // RFC 5682 section 2.1, step 2b: retransmissions wait unless there is nothing to ask with.
             let asked = self.hot.snd_nxt.after(ext.recovery.high_seq());
-            match self.decide_new_data(cx, room, burst) {
+            match self.decide_new_data(cx, room, burst, whole) {
                 Ok(action) => return Ok(action),
                 Err(quiet) if asked => return Err(quiet),
                 Err(_) => {}
@@ -144,21 +151,7 @@ impl Connection {
         if let Some(record) = ext.recovery.next_retransmission() {
             return self.decide_retransmission(record, room, whole);
         }
-        self.decide_new_data(cx, room, burst)
-    }
-
-    /// Segments of one plan at most.
-    fn burst(&self, params: &TcpParams, ext: &Extension) -> u32 {
-        let flight = Flight {
-            mss: u32::from(self.hot.snd_mss),
-            gso_max: self.hot.gso_max,
-            cwnd: ext.cc.cwnd(),
-            ssthresh: ext.cc.ssthresh(),
-            packets_out: ext.recovery.log.packets_out(),
-            srtt_us: self.hot.rtt.srtt_us(),
-            min_rtt_us: self.hot.rtt.min_rtt_us(),
-        };
-        flight.burst(params)
+        self.decide_new_data(cx, room, burst, whole)
     }
 
     fn decide_retransmission(
@@ -190,14 +183,22 @@ impl Connection {
 
     /// New data as far as both windows allow. Segments that a duplicate acknowledgement reports are not in
     /// flight, so limited transmit (RFC 3042 section 2) follows by itself.
-    fn decide_new_data(&self, cx: &Cx<'_>, room: u32, burst: u32) -> Result<Action, Quiet> {
+    /// `burst` segments leave in one piece at most, where `whole` would be a whole burst.
+    fn decide_new_data(
+        &self,
+        cx: &Cx<'_>,
+        room: u32,
+        burst: u32,
+        whole_burst: u32,
+    ) -> Result<Action, Quiet> {
         if !self.has_unsent() {
             return Err(Quiet::Nothing);
         }
         let hot = &self.hot;
         let whole = hot.write_seq.bytes_since(hot.snd_nxt);
         // A record is sent as if it were all there is, and what follows pushes it.
-        let queued = self.record_end().map_or(whole, |end| end.bytes_since(hot.snd_nxt));
+        let until = |end: Option<SeqNum>| end.map_or(whole, |end| end.bytes_since(hot.snd_nxt));
+        let queued = until(self.record_end()).min(until(self.push_inside()));
         let last = queued == whole;
         let usable = self.usable_window();
         let fin_queued = hot.flags.has(Flags::FIN_QUEUED);
@@ -229,8 +230,40 @@ impl Connection {
             forced: hot.flags.has(Flags::FORCE_PARTIAL) || hot.flags.has(Flags::LOSS_PROBE_OWED),
         };
         let len = view.len()?;
+        if queued > mss
+            && !view.forced
+            && let Some(reason) = self.deferral(cx, whole, room, whole_burst, mss)
+        {
+            return Err(reason);
+        }
         let fin = fin_queued && len == whole && usable > len;
         Ok(Action::Data { len, mss, fin })
+    }
+
+    /// Why new data wait for the next acknowledgement although something could leave, as on Linux: a burst has left
+    /// within the last millisecond, so the flow is no trickle, and the head was sent so long ago that its
+    /// acknowledgement is near and lets a larger burst go.
+    fn deferral(&self, cx: &Cx<'_>, queued: u32, room: u32, burst: u32, mss: u32) -> Option<Quiet> {
+        let ext = self.ext.as_ref()?;
+        let head = ext.recovery.log.head()?;
+        let age = cx.now.since(head.sent);
+        let near = self.hot.rtt.srtt().is_some_and(|srtt| age >= srtt / 2);
+        // Where something may be missing every acknowledgement counts.
+        let orderly = ext.recovery.ca_state() == CaState::Open;
+        if !near || !orderly || cx.now.since(ext.last_sent) >= RECENT {
+            return None;
+        }
+        let room = room.saturating_mul(mss);
+        Deferral {
+            queued,
+            usable: self.usable_window(),
+            room,
+            burst: burst.saturating_mul(mss),
+            window: self.hot.snd_wnd.min(ext.cc.cwnd().saturating_mul(mss)),
+            divisor: cx.params.tso_win_divisor,
+            mss,
+        }
+        .reason()
     }
 
     /// RFC 9293 section 3.7.4 in Minshall's form: a partial segment waits only while another
@@ -288,6 +321,11 @@ impl Connection {
             Action::Reset => {
                 plan.kind = PlanKind::Reset;
                 plan.flags = TcpFlags::ACK | TcpFlags::RST;
+                if hot.flags.has(Flags::RST_BARE) {
+                    plan.flags = TcpFlags::RST;
+                    plan.seq = hot.snd_una;
+                    plan.ack = SeqNum::new(0);
+                }
                 plan.wnd = 0;
                 plan.options.sack.clear();
             }
@@ -341,12 +379,6 @@ impl Connection {
             Action::Ack => {}
         }
         plan
-    }
-
-    /// RFC 9293 section 3.9.1.2: the application has handed over everything up to `end`, and has not
-    /// said that more follows.
-    fn is_pushed(&self, end: SeqNum) -> bool {
-        end == self.hot.write_seq && !self.announces_more() || self.record_end() == Some(end)
     }
 
     fn window_field(&self, cx: &Cx<'_>) -> u16 {
@@ -470,6 +502,7 @@ impl Connection {
         let end = plan.seq.add(len).add(u32::from(fin));
         let pushed = self.is_pushed(plan.seq.add(len));
         let Some(ext) = &mut self.ext else { return };
+        ext.forget_pushes(end);
         let hot = &mut self.hot;
         debug_assert_eq!(plan.seq, hot.snd_nxt, "planned from somewhere else");
         if ext.recovery.log.is_empty() {
@@ -568,20 +601,5 @@ impl Connection {
         } else {
             cx.counters.win_probe += 1;
         }
-    }
-
-    /// Grow the send buffer with the congestion window: twice what can be in flight, so that the
-    /// application has a round trip to fill it.
-    pub(super) fn size_send_buffer(&mut self, params: &TcpParams) {
-        if self.hot.flags.has(Flags::SNDBUF_LOCKED) {
-            return;
-        }
-        let (cwnd, reordering) = self
-            .ext
-            .as_ref()
-            .map_or((0, params.reordering), |ext| (ext.cc.cwnd(), ext.recovery.reordering()));
-        let segs = params.initial_cwnd.max(cwnd).max(reordering.saturating_add(1));
-        let wanted = CHARGE.saturating_mul(segs).saturating_mul(u32::from(self.hot.snd_mss));
-        self.warm.sndbuf = self.warm.sndbuf.max(wanted.min(params.wmem[2]));
     }
 }

@@ -7,6 +7,7 @@ use core::time::Duration;
 use alloc::boxed::Box;
 use base::Instant;
 
+use super::buffer::Queue;
 use crate::cc::CongestionControl;
 use crate::ecn::{Earlier, EcnState};
 use crate::params::CongestionAlgorithm;
@@ -69,6 +70,8 @@ flags! {
     DISCARD,
     /// A reset is to be sent.
     RST_OWED,
+    /// That reset has the number that was acknowledged last, and acknowledges nothing.
+    RST_BARE,
     /// A probe is to be sent: zero length, one before `snd_una`.
     PROBE_OWED,
     /// The probe owed is for keep-alive.
@@ -282,6 +285,7 @@ pub(super) struct Extension {
     /// That probe was a retransmission: TLP.is_retrans.
     pub(super) tlp_is_retrans: bool,
     pub(super) usage: Usage,
+    pub(super) queue: Queue,
 }
 
 /// How much of the congestion window was in use.

@@ -161,7 +161,7 @@ fn prediction_and_the_rfc_order_agree_on_random_segments() {
 fn run_rest(r: &mut SeededRandom, bench: &mut Bench, conn: &mut Connection, now: Instant) {
     let mut cx = bench.cx(now);
     if r.below(2) == 0 {
-        let len = conn.send_room(&cx).min(r.below(20_000));
+        let len = conn.send_room(&cx, u32::MAX).min(r.below(20_000));
         let _ = conn.send(&mut cx, len, false);
     }
     if r.below(3) > 0 {

@@ -51,6 +51,9 @@ impl Connection {
             // was read before, or lies beyond the window, loses nothing.
             cx.counters.abort_on_data += 1;
             self.reset(cx, CloseReason::Aborted);
+            // As if there were no connection, RFC 9293 section 3.5.2: with the number that the peer expects, which
+            // need not be ours if our FIN was lost.
+            self.hot.flags.set(Flags::RST_BARE);
             return Disposition::Drop(DropReason::DataAfterClose);
         }
         if seg.len > 0 && (!cx.can_store || self.warm.space.is_over() && !self.make_room(cx, seg)) {

@@ -14,51 +14,9 @@ use crate::{
 };
 
 impl Connection {
-    /// Bytes that the application may hand over now: free send buffer, `tcp_notsent_lowat`.
-    /// When this was less than wanted, [`crate::Event::Writable`] follows once there is room.
-    pub fn send_room(&self, cx: &Cx<'_>) -> u32 {
-        if !self.may_send() {
-            return 0;
-        }
-        let (free, unsent) = self.send_buffer();
-        free.min(self.notsent_lowat(cx.params).saturating_sub(unsent))
-    }
-
-    /// Bytes of the send buffer that are free, and those that wait to be sent.
-    fn send_buffer(&self) -> (u32, u32) {
-        let used = self.hot.write_seq.bytes_since(self.hot.snd_una);
-        let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
-        (self.warm.sndbuf.saturating_sub(used), unsent)
-    }
-
-    fn may_send(&self) -> bool {
+    pub(super) fn may_send(&self) -> bool {
         matches!(self.hot.state, State::Established | State::CloseWait)
             && !self.hot.flags.has(Flags::FIN_QUEUED)
-    }
-
-    /// Whether a writer should be woken: a third of the buffer is free, so that a few large writes come
-    /// instead of many small ones, and what is unsent is below half of `tcp_notsent_lowat`.
-    pub fn is_writable(&self, params: &TcpParams) -> bool {
-        let (free, unsent) = self.send_buffer();
-        self.may_send()
-            && free >= self.warm.sndbuf / 3
-            && unsent.saturating_mul(2) < self.notsent_lowat(params)
-    }
-
-    /// The application wanted more room than there was: [`crate::Event::Writable`] is owed.
-    pub fn want_writable(&mut self) {
-        self.hot.flags.set(Flags::WANT_WRITABLE);
-    }
-
-    /// The application is woken as soon as it is worth it.
-    pub(super) fn settle_writable(&mut self, params: &TcpParams) {
-        if !self.hot.flags.has(Flags::WANT_WRITABLE) {
-            return;
-        }
-        if self.is_writable(params) {
-            self.hot.flags.clear(Flags::WANT_WRITABLE);
-            self.hot.flags.set(Flags::EV_WRITABLE);
-        }
     }
 
     /// The stack has stored `len` more bytes of the application's (at most [`Connection::send_room`]).
@@ -76,10 +34,9 @@ impl Connection {
         self.check();
         if len > 0 {
             self.restart_after_idle(cx);
-            self.hot.write_seq = self.hot.write_seq.add(len);
+            self.enqueue(cx, len, more);
         }
         self.hot.flags.put(Flags::MORE, more);
-        self.note_more(more);
         // What is to follow is decided when the connection is polled, which data to send is reason for.
         self.check();
         Ok(())

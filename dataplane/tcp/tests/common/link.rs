@@ -152,7 +152,7 @@ impl Host {
         }
         let mut cx = self.world.cx(now);
         while self.written < self.app.total && now >= self.next_write {
-            let room = self.conn.send_room(&cx);
+            let room = self.conn.send_room(&cx, u32::MAX);
             let want = (self.app.total - self.written).min(u64::from(self.app.write_max)) as u32;
             let len = want.min(room);
             if len == 0 {
