@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use stack::ConnRow;
+use tcp::CcInfo;
 
 /// State words as `ss` prints them.
 fn state_word(state: tcp::State) -> &'static str {
@@ -86,6 +87,14 @@ pub(crate) fn connection(worker: usize, port: Option<&str>, row: &ConnRow) -> Va
             "rto_count": i.rto_count,
             "rehash": i.rehash,
         });
+        if let CcInfo::Dctcp { ce_state, alpha, ab_ecn, ab_tot } = i.cc {
+            v["info"]["dctcp"] = json!({
+                "ce_state": u8::from(ce_state),
+                "alpha_per_1024": alpha,
+                "ab_ecn_bytes": ab_ecn,
+                "ab_tot_bytes": ab_tot,
+            });
+        }
     }
     v
 }

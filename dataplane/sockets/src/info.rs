@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tcp::TcpInfo;
+use tcp::{CcInfo, TcpInfo};
 
 use crate::abi::*;
 use crate::socket::state_number;
@@ -309,9 +309,6 @@ impl LinuxTcpInfo {
         bytes.extend([state, ca_state, retransmits, probes, backoff, options]);
         bytes.push((snd_wscale & 0xf) | rcv_wscale << 4);
         bytes.push((delivery_rate_app_limited & 1) | (fastopen_client_fail & 3) << 1);
-        let words = |bytes: &mut Vec<u8>, words: &[u32]| {
-            words.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
-        };
         let longs = |bytes: &mut Vec<u8>, longs: &[u64]| {
             longs.iter().for_each(|long| bytes.extend(long.to_ne_bytes()));
         };
@@ -342,9 +339,39 @@ impl LinuxTcpInfo {
     }
 }
 
+fn words(bytes: &mut Vec<u8>, words: &[u32]) {
+    words.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
+}
+
+/// `union tcp_cc_info` as it lies in memory; nothing of a congestion control that has nothing to say.
+pub fn cc_info_bytes(info: &CcInfo) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match *info {
+        CcInfo::Nothing => {}
+        CcInfo::Dctcp { ce_state, alpha, ab_ecn, ab_tot } => {
+            // dctcp_enabled: a connection on which it is not has another congestion control here.
+            bytes.extend(1u16.to_ne_bytes());
+            bytes.extend(u16::from(ce_state).to_ne_bytes());
+            words(&mut bytes, &[alpha, ab_ecn, ab_tot]);
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_dctcp_says_lies_where_linux_has_it() {
+        let info = CcInfo::Dctcp { ce_state: true, alpha: 1024, ab_ecn: 1460, ab_tot: 2920 };
+        let bytes = cc_info_bytes(&info);
+        let half = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().unwrap());
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!(bytes.len(), 16);
+        assert_eq!((half(0), half(2), word(4), word(8), word(12)), (1, 1, 1024, 1460, 2920));
+        assert!(cc_info_bytes(&CcInfo::Nothing).is_empty());
+    }
 
     #[test]
     fn fields_lie_where_linux_has_them() {

@@ -100,4 +100,24 @@ pub struct TcpInfo {
     pub rcv_ooopack: u32,
     pub total_rto_recoveries: u16,
     pub total_rto_time: Duration,
+    pub cc: CcInfo,
+}
+
+/// What only one congestion control knows, as of `TCP_CC_INFO`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CcInfo {
+    /// It has nothing to say.
+    #[default]
+    Nothing,
+    /// DCTCP, under the names of Linux.
+    Dctcp {
+        /// The last data that came in were marked.
+        ce_state: bool,
+        /// The estimate of the share of marked segments, 1/1024.
+        alpha: u32,
+        /// Bytes delivered in this observation window of which marks were echoed.
+        ab_ecn: u32,
+        /// Bytes delivered in it.
+        ab_tot: u32,
+    },
 }

@@ -45,7 +45,7 @@ pub use connection::{Connection, Disposition, Keep, Opening, reset_for};
 pub use counters::TcpCounters;
 pub use event::{CloseReason, Event, SendError};
 pub use handshake::{Handshake, HandshakeInput};
-pub use info::TcpInfo;
+pub use info::{CcInfo, TcpInfo};
 pub use listen::{ListenInput, Listener};
 pub use params::{Autotuning, ConnOptions, PathParams, TcpParams};
 pub use plan::{Plan, PlanKind};

@@ -5,8 +5,8 @@ mod common;
 use base::Ecn;
 use common::conversation::{Conversation, seg};
 use common::{at_ms, at_us};
-use tcp::PlanKind;
 use tcp::params::CongestionAlgorithm;
+use tcp::{CcInfo, PlanKind};
 
 /// Established with ECN at 0 ms.
 fn classic() -> Conversation {
@@ -55,6 +55,23 @@ fn a_burst_of_several_kinds_has_an_acknowledgement_for_each() {
     t.expect(at, seg().ack(after(6)).kind(PlanKind::Ack));
     t.expect(at, seg().ece().ack(after(11)).kind(PlanKind::Ack));
     t.expect_quiet();
+}
+
+/// What `TCP_CC_INFO` says: the estimate, the echo, and the window of data so far.
+#[test]
+fn dctcp_tells_its_state() {
+    let mut t = dctcp();
+    t.app_sends(at_ms(0), 1460 * 10);
+    t.peer_sends(at_ms(1), seg().seq(1).len(1460).ecn(Ecn::Ce));
+    let told = |t: &mut Conversation| match t.info().cc {
+        CcInfo::Dctcp { ce_state, alpha, ab_ecn, ab_tot } => (ce_state, alpha, ab_ecn, ab_tot),
+        CcInfo::Nothing => panic!("nothing"),
+    };
+    assert_eq!(told(&mut t), (true, 1024, 0, 0));
+    t.peer_sends(at_ms(10), seg().seq(1461).ack(1 + 2920));
+    t.peer_sends(at_ms(10), seg().seq(1461).ack(1 + 5840).ece());
+    assert_eq!(told(&mut t), (true, 1024, 2920, 5840));
+    assert_eq!(classic().info().cc, CcInfo::Nothing);
 }
 
 /// More changes than are remembered: what is said in the end is right, and nothing is said twice.

@@ -674,6 +674,7 @@ impl Io for FakeIo<'_> {
             rcv_ooopack: 0,
             total_rto_recoveries: 0,
             total_rto_time: Duration::ZERO,
+            cc: tcp::CcInfo::Nothing,
         })
     }
 

@@ -108,6 +108,16 @@ fn info(i: &Value) -> String {
     if number("snd_wscale") + number("rcv_wscale") > 0 {
         words.push(format!("wscale:{},{}", number("snd_wscale"), number("rcv_wscale")));
     }
+    if let Some(dctcp) = i["dctcp"].as_object() {
+        let word = |key: &str| dctcp.get(key).and_then(Value::as_u64).unwrap_or(0);
+        words.push(format!(
+            "dctcp:(ce_state:{},alpha:{},ab_ecn:{},ab_tot:{})",
+            word("ce_state"),
+            word("alpha_per_1024"),
+            word("ab_ecn_bytes"),
+            word("ab_tot_bytes")
+        ));
+    }
     words.push(format!("rto:{}", number("rto_us") / 1000));
     if number("rtt_us") > 0 {
         words.push(format!("rtt:{}/{}", millis("rtt_us"), millis("rttvar_us")));

@@ -10,7 +10,7 @@ use crate::Errno;
 use crate::abi::*;
 use crate::call::Value;
 use crate::data::readable;
-use crate::info::LinuxTcpInfo;
+use crate::info::{LinuxTcpInfo, cc_info_bytes};
 use crate::socket::{Phase, Socket};
 use crate::sockets::Sockets;
 
@@ -227,8 +227,11 @@ fn tcp_level(io: &dyn Io, socket: &Socket, name: i32) -> Result<Answer, Errno> {
         | TCP_TX_DELAY
         | TCP_REPAIR => Answer::Int(0),
         TCP_INFO => Answer::Bytes(info_of(io, socket).to_bytes()),
-        // Neither of the algorithms that exist has anything to say.
-        TCP_CC_INFO | TCP_SAVED_SYN | TCP_ULP => Answer::Bytes(Vec::new()),
+        TCP_CC_INFO => {
+            let info = socket.conn().and_then(|conn| io.info(conn)).map(|info| info.cc);
+            Answer::Bytes(info.map_or_else(Vec::new, |info| cc_info_bytes(&info)))
+        }
+        TCP_SAVED_SYN | TCP_ULP => Answer::Bytes(Vec::new()),
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }

@@ -41,6 +41,11 @@ impl Dctcp {
         self.alpha
     }
 
+    /// Segments delivered in this observation window: the marked ones, and all.
+    pub(crate) const fn window_so_far(&self) -> [u32; 2] {
+        [self.marked, self.delivered]
+    }
+
     /// RFC 8257 section 3.3, steps 5 to 7: `alpha = alpha * (1 - g) + g * M`. In integers, RFC 8257
     /// section 4.2, but down to zero: a path without marks costs nothing.
     fn estimate(&mut self) {

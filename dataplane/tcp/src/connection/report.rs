@@ -3,9 +3,11 @@
 use core::time::Duration;
 
 use super::{Connection, Flags};
+use crate::cc::CongestionControl;
+use crate::params::CongestionAlgorithm;
 use crate::recovery::CaState;
 use crate::send::Quiet;
-use crate::{CloseReason, Cx, SeqNum, State, TcpInfo, TimeWait, TimeWaitSeed};
+use crate::{CcInfo, CloseReason, Cx, SeqNum, State, TcpInfo, TimeWait, TimeWaitSeed};
 
 impl Connection {
     /// The state.
@@ -142,6 +144,26 @@ impl Connection {
             rcv_ooopack: tally.map_or(0, |tally| tally.rcv_ooopack),
             total_rto_recoveries: tally.map_or(0, |tally| tally.rto_recoveries),
             total_rto_time: tally.map_or(Duration::ZERO, |tally| tally.rto_time),
+            cc: self.cc_info(cx),
+        }
+    }
+
+    fn cc_info(&self, cx: &Cx<'_>) -> CcInfo {
+        if self.warm.algorithm != CongestionAlgorithm::Dctcp {
+            return CcInfo::Nothing;
+        }
+        let ce_state = self.hot.ecn.is_marked();
+        let mss = u32::from(self.hot.snd_mss);
+        match self.ext.as_deref().map(|ext| &ext.cc) {
+            Some(CongestionControl::Dctcp(dctcp)) => {
+                let [marked, all] = dctcp.window_so_far().map(|segs| segs.saturating_mul(mss));
+                CcInfo::Dctcp { ce_state, alpha: dctcp.alpha(), ab_ecn: marked, ab_tot: all }
+            }
+            // It begins anew with the next data.
+            _ => {
+                let alpha = u32::from(cx.params.dctcp_alpha_on_init);
+                CcInfo::Dctcp { ce_state, alpha, ab_ecn: 0, ab_tot: 0 }
+            }
         }
     }
 
