@@ -46,6 +46,8 @@ pub struct Flow {
     pub fd: Option<i32>,
     /// The script has closed it.
     pub closed: bool,
+    /// The script has injected a reset.
+    pub reset: bool,
     /// Its transport.
     pub transport: Transport,
     /// How far it has come.
@@ -104,6 +106,7 @@ impl Flow {
         Self {
             fd,
             closed: false,
+            reset: false,
             transport,
             stage,
             local: None,

@@ -274,7 +274,10 @@ impl<'a> Runner<'a> {
             }
         }
         self.last = Some(Last { at: due.from, is_inbound: is_inbound(event) });
-        Ok(())
+        match self.target.take_fault() {
+            Some(fault) => Err(self.fail(event.span, fault)),
+            None => Ok(()),
+        }
     }
 
     fn command(&mut self, command: &Command) -> Step<()> {
@@ -311,7 +314,11 @@ impl<'a> Runner<'a> {
 
     /// The flow that a packet of the script belongs to.
     fn flow_of(&mut self, packet: &Packet) -> Step<usize> {
-        if let Some(index) = self.flow_by_ports(packet) {
+        let before = self.flow_by_ports(packet);
+        if let Some(over) = self.opens_again(packet, before) {
+            return self.new_child(packet, Some(over));
+        }
+        if let Some(index) = before {
             return Ok(index);
         }
         let inbound = packet.direction == Direction::Inbound;
@@ -328,7 +335,7 @@ impl<'a> Runner<'a> {
                 && !tcp.flags.has(TcpFlags::ACK)
                 && self.flows.iter().any(|flow| flow.stage == Stage::Listening);
             if makes_child || second_child {
-                return self.new_child(packet);
+                return self.new_child(packet, None);
             }
             let pure_syn = tcp.flags.has(TcpFlags::SYN) && !tcp.flags.has(TcpFlags::ACK);
             if !inbound
@@ -359,8 +366,25 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// An inbound segment for a listener: the beginning of a connection.
-    fn new_child(&mut self, packet: &Packet) -> Step<usize> {
+    /// The peer's end of a flow that is over, if `packet` is a SYN for a listener that begins another one
+    /// between the same ends. `named`: the flow whose ports it has.
+    fn opens_again(&self, packet: &Packet, named: Option<usize>) -> Option<SocketAddr> {
+        let PacketBody::Tcp(tcp) = &packet.body else { return None };
+        let syn = packet.direction == Direction::Inbound
+            && tcp.flags.has(TcpFlags::SYN)
+            && !tcp.flags.has(TcpFlags::ACK);
+        let index = if packet.ports.is_some() { named } else { self.current };
+        let flow = self.flows.get(index.filter(|_| syn)?)?;
+        let passive =
+            matches!(flow.stage, Stage::SynReceived | Stage::SynAckSeen | Stage::Completed);
+        let listens = self.flows.iter().any(|f| f.stage == Stage::Listening && !f.closed);
+        let over = flow.closed || flow.reset;
+        flow.remote.filter(|_| passive && listens && over)
+    }
+
+    /// An inbound segment for a listener: the beginning of a connection. `again`: the peer's end, if it is
+    /// that of an earlier one.
+    fn new_child(&mut self, packet: &Packet, again: Option<SocketAddr>) -> Step<usize> {
         let PacketBody::Tcp(tcp) = &packet.body else {
             return Err(self.fail(packet.span, "only a segment can open a connection"));
         };
@@ -373,7 +397,12 @@ impl<'a> Runner<'a> {
                 remote.set_port(ports.source);
                 local.set_port(ports.destination);
             }
-            None => self.next_peer_port = self.next_peer_port.checked_add(1).unwrap_or(PEER_PORT),
+            None => match again {
+                Some(again) => remote = again,
+                None => {
+                    self.next_peer_port = self.next_peer_port.checked_add(1).unwrap_or(PEER_PORT);
+                }
+            },
         }
         flow.local = Some(local);
         flow.remote = Some(remote);
@@ -405,6 +434,7 @@ impl<'a> Runner<'a> {
         };
         if let PacketBody::Tcp(tcp) = &packet.body {
             let ack = tcp.flags.has(TcpFlags::ACK);
+            flow.reset |= tcp.flags.has(TcpFlags::RST);
             match flow.stage {
                 Stage::SynAckSeen if ack => flow.stage = Stage::Completed,
                 Stage::SynSent if ack && tcp.flags.has(TcpFlags::SYN) => {

@@ -30,6 +30,8 @@ const AGE_EVERY: Duration = Duration::from_secs(1);
 const TURNS_MAX: u32 = 100_000;
 /// Packets from the stack that wait for the script; more are an endless stream.
 pub const SENT_MAX: usize = 100_000;
+/// Bytes of a frame that is no packet that a report shows.
+const FAULT_BYTES: usize = 64;
 /// Hardware address of the stack.
 const OUR_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// Bytes in one buffer at least. A script may inject a packet that no link would carry in one piece, as
@@ -72,6 +74,8 @@ pub struct Target {
     age_at: Instant,
     /// What the script has not looked at, oldest first.
     sent: VecDeque<Live>,
+    /// Something left the stack that no script can speak of: the first.
+    fault: Option<String>,
     /// Frames in both directions since the start, if somebody asked for them.
     trace: Option<Vec<(Instant, Vec<u8>)>>,
 }
@@ -123,6 +127,7 @@ impl Target {
             snapshot: None,
             age_at: START + AGE_EVERY,
             sent: VecDeque::new(),
+            fault: None,
             trace: trace.then(Vec::new),
         };
         target.settle()?;
@@ -189,6 +194,11 @@ impl Target {
     /// The same, to take some away.
     pub fn sent(&mut self) -> &mut VecDeque<Live> {
         &mut self.sent
+    }
+
+    /// What is wrong with what the stack has sent, whatever the script expects.
+    pub fn take_fault(&mut self) -> Option<String> {
+        self.fault.take()
     }
 
     /// Everything that crossed the wire, with its time.
@@ -286,10 +296,24 @@ impl Target {
                 answered
             }
             Link::Script => {
-                if let Some(live) = Live::of_frame(&bytes, self.now)
-                    && self.sent.len() < SENT_MAX
-                {
-                    self.sent.push_back(live);
+                match Live::of_frame(&bytes, self.now) {
+                    Some(_) if self.sent.len() >= SENT_MAX => {
+                        self.fault.get_or_insert_with(|| {
+                            format!("the stack has sent {SENT_MAX} packets that the script did not ask for")
+                        });
+                    }
+                    Some(live) => self.sent.push_back(live),
+                    None => {
+                        self.fault.get_or_insert_with(|| {
+                            let octets: Vec<String> =
+                                bytes.iter().take(FAULT_BYTES).map(|b| format!("{b:02x}")).collect();
+                            format!(
+                                "the stack has sent a frame of {} bytes that is no well-formed packet: {}",
+                                bytes.len(),
+                                octets.join(" ")
+                            )
+                        });
+                    }
                 }
                 self.record(&bytes);
                 false
@@ -341,5 +365,33 @@ fn neighbour_of(own: IpAddr) -> IpAddr {
             segments[7] = if segments[7] == 1 { 2 } else { 1 };
             IpAddr::from(segments)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockets::Sockets;
+
+    #[test]
+    fn what_is_no_packet_is_told_and_so_is_what_nobody_looks_at() {
+        let addr = IpAddr::from([192, 168, 0, 1]);
+        let config = TargetConfig {
+            addresses: vec![LocalAddress { addr, prefix: 16 }],
+            mtu: 1500,
+            knobs: linux_knobs(),
+            seed: 1,
+        };
+        let mut target = Target::new(config, Box::new(Sockets::default()), false).unwrap();
+        assert_eq!(target.take_fault(), None);
+        // An IPv4 packet that says that it is longer than it is.
+        let mut frame = vec![0; 14];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame.extend([0x45, 0, 0, 100, 0, 0, 0, 0, 64, 6, 0, 0, 192, 168, 0, 1, 192, 0, 2, 1]);
+        assert!(!target.take(frame));
+        let fault = target.take_fault().expect("it is told");
+        assert!(fault.contains("34 bytes") && fault.contains("45 00 00 64"), "{fault}");
+        assert!(target.sent.is_empty());
+        assert_eq!(target.take_fault(), None, "once");
     }
 }
