@@ -13,6 +13,7 @@ use crate::doctor::DoctorArgs;
 use crate::drill::DrillArgs;
 use crate::port_args::PortArgs;
 use crate::sim::SimArgs;
+use crate::wire_cmd::WireArgs;
 
 /// Exit statuses, for `--help` of the whole program.
 const EXIT_HELP: &str = "\
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     /// Latency of requests and responses, and short connections per second
     Rr(Box<RrArgs>),
     Sim(Box<SimArgs>),
+    Wire(Box<WireArgs>),
     Drill(Box<DrillArgs>),
     Sysctl(SysctlArgs),
     Ss(SsArgs),

@@ -20,6 +20,7 @@ mod rr;
 mod rr_raw;
 mod run;
 mod sim;
+mod wire_cmd;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Iperf(args) => iperf::run(*args),
         Command::Rr(args) => rr::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Wire(args) => wire_cmd::run(&args),
         Command::Drill(args) => drill::run(&args),
         Command::Sysctl(args) => control::sysctl::run(&args),
         Command::Ss(args) => control::ss::run(&args),

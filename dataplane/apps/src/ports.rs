@@ -150,6 +150,7 @@ pub(crate) fn run(startup: &Startup, mut hooks: Hooks, app: MakeApp) -> Outcome 
         mtu: port.mtu,
         queues: port.queues,
         buffers: Some(startup.dataplane.buffers),
+        promiscuous: false,
     };
     let requests: Vec<PortRequest> = startup.ports.iter().map(request).collect();
     let memory = u32::try_from(startup.dataplane.memory_bytes >> 20).ok();

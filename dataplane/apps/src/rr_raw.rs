@@ -82,6 +82,7 @@ mod with_dpdk {
             mtu: port.mtu,
             queues: 1,
             buffers: Some(startup.dataplane.buffers),
+            promiscuous: false,
         };
         let memory = u32::try_from(startup.dataplane.memory_bytes >> 20).ok();
         let mut open = runtime::ports::open(&[request], memory, startup.dataplane.hugepages, &[])

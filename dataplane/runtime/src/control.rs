@@ -508,6 +508,9 @@ impl Control {
             Request::Ss => self.ask_all(Some((client, id)), PendingKind::Ss, ROWS_MAX),
             Request::Nstat => self.ask_all(Some((client, id)), PendingKind::Nstat, 0),
             Request::Workers => self.ask_all(Some((client, id)), PendingKind::Workers, 0),
+            Request::WireShow | Request::WireSet { .. } => {
+                self.answer(client, &id, Err("this is a dataplane, and no wire".to_owned()));
+            }
             Request::Stop => {
                 self.answer(client, &id, Ok(Value::Null));
                 self.begin_stop();

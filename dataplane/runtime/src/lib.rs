@@ -11,6 +11,7 @@
 pub mod client;
 mod clock;
 mod control;
+pub mod frames;
 mod idle;
 mod mailbox;
 #[cfg(feature = "dpdk")]

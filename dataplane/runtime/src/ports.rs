@@ -32,6 +32,8 @@ pub struct PortRequest {
     /// Buffers for frames and payload of each worker, all ports together; `None`: the default for the
     /// MTU.
     pub buffers: Option<u32>,
+    /// Receive what is addressed to others, too.
+    pub promiscuous: bool,
 }
 
 /// How a port is named.
@@ -83,6 +85,7 @@ fn port_config(request: &PortRequest) -> PortConfig {
         // A device's verdicts are believed in any case; the stack verifies what has none, which on
         // software devices is everything.
         rx_checksum: RxChecksum::Trust,
+        promiscuous: request.promiscuous,
         ..PortConfig::default()
     };
     if let Some(buffers) = request.buffers {

@@ -39,6 +39,13 @@ pub enum Request {
     Nstat,
     /// What each worker is at.
     Workers,
+    /// How a wire is doing.
+    WireShow,
+    /// Change a wire: all of it or nothing.
+    WireSet {
+        /// Such as `forward.loss=3%`.
+        changes: Vec<String>,
+    },
     /// An orderly stop.
     Stop,
 }
@@ -63,6 +70,16 @@ impl Request {
             "ss" => Self::Ss,
             "nstat" => Self::Nstat,
             "workers" => Self::Workers,
+            "wire-show" => Self::WireShow,
+            "wire-set" => {
+                let changes = value.get("changes").and_then(Value::as_array).map(|all| {
+                    all.iter().map(|c| c.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+                });
+                let Some(Some(changes)) = changes else {
+                    return Err((id, "\"changes\" is missing or not a list of strings".to_owned()));
+                };
+                Self::WireSet { changes }
+            }
             "stop" => Self::Stop,
             other => return Err((id, format!("unknown command \"{other}\""))),
         };
@@ -80,6 +97,8 @@ impl Request {
             Self::Ss => json!({"cmd": "ss"}),
             Self::Nstat => json!({"cmd": "nstat"}),
             Self::Workers => json!({"cmd": "workers"}),
+            Self::WireShow => json!({"cmd": "wire-show"}),
+            Self::WireSet { changes } => json!({"cmd": "wire-set", "changes": changes}),
             Self::Stop => json!({"cmd": "stop"}),
         };
         v["id"] = json!(id);
@@ -160,6 +179,8 @@ mod tests {
             Request::Ss,
             Request::Nstat,
             Request::Workers,
+            Request::WireShow,
+            Request::WireSet { changes: vec!["forward.loss=3%".into(), "up=false".into()] },
             Request::Stop,
         ] {
             let (id, back) = Request::parse(request.to_line(7).as_bytes()).unwrap();
@@ -200,5 +221,10 @@ mod tests {
         assert_eq!((id, why.as_str()), (json!("x"), "unknown command \"fly\""));
         let (_, why) = Request::parse(br#"{"cmd":"sysctl-get","name":5}"#).unwrap_err();
         assert!(why.contains("\"name\""));
+        for changes in ["5", "[5]", "null"] {
+            let line = format!(r#"{{"cmd":"wire-set","changes":{changes}}}"#);
+            let (_, why) = Request::parse(line.as_bytes()).unwrap_err();
+            assert_eq!(why, "\"changes\" is missing or not a list of strings");
+        }
     }
 }

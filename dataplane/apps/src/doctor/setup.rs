@@ -10,7 +10,7 @@ use super::{Finding, Process, cpu};
 pub(super) fn default_mode() -> Vec<Finding> {
     use runtime::ports::{DeviceName, PortRequest, preflight};
     let device = DeviceName::Vdev("net_null0".to_owned());
-    let request = PortRequest { device, mtu: 1500, queues: 1, buffers: None };
+    let request = PortRequest { device, mtu: 1500, queues: 1, buffers: None, promiscuous: false };
     let faults = preflight(&request, None, false);
     if faults.is_empty() {
         return vec![Finding::ok("start", "a software device can be opened")];
@@ -61,6 +61,7 @@ fn devices(startup: &Startup) -> Vec<Finding> {
             mtu: port.mtu,
             queues: port.queues,
             buffers: Some(startup.dataplane.buffers),
+            promiscuous: false,
         };
         let faults = preflight(&request, memory, startup.dataplane.hugepages);
         if faults.is_empty() {

@@ -15,6 +15,7 @@ pub mod expect;
 pub mod link_keys;
 pub mod model;
 mod parse;
+pub mod path_text;
 pub mod record;
 mod run;
 pub mod units;
