@@ -5,6 +5,7 @@
 
 mod host;
 mod sim;
+mod wire;
 
 use std::process::{Command, Output};
 

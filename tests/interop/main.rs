@@ -20,4 +20,5 @@ mod rough;
 mod rr;
 mod samples;
 mod tap;
+mod wire;
 mod workers;

@@ -36,7 +36,7 @@ const TURNS_PER_HEARTBEAT: u64 = 256;
 const LOST: u8 = 3;
 
 /// What moves frames between `devices`, which stay the same.
-pub trait FrameApp<D>: Send {
+pub trait FrameApp<D> {
     /// What is read once a second, and at the end.
     type Report: Send + 'static;
 
@@ -114,14 +114,17 @@ type Mailbox<R> = Shared<Command, Answer<R>>;
 pub type MakeDevices<D> =
     Box<dyn FnOnce() -> Result<(Vec<D>, Box<dyn std::any::Any>), String> + Send>;
 
-/// Run `app` on a worker and be the control thread until a signal, the limit or a lost port ends it.
+/// Makes the application, on the worker's thread: what it holds belongs there.
+pub type MakeApp<A> = Box<dyn FnOnce() -> A + Send>;
+
+/// Run an application on a worker and be the control thread until a signal, the limit or a lost port ends it.
 ///
 /// # Errors
 /// Whatever keeps it from starting, as a sentence for people.
 pub fn run<D: 'static, A: FrameApp<D> + 'static>(
     options: &FrameOptions,
     make: MakeDevices<D>,
-    app: A,
+    make_app: MakeApp<A>,
     hooks: FrameHooks<A::Report>,
 ) -> Result<FrameOutcome<A::Report>, String> {
     let signals = Signals::install().map_err(|e| format!("cannot handle signals: {e}"))?;
@@ -131,7 +134,7 @@ pub fn run<D: 'static, A: FrameApp<D> + 'static>(
     let (idle, core, time) = (options.idle, options.core, TimeBase::start());
     let worker = thread::Builder::new()
         .name("millrace-w0".to_owned())
-        .spawn(move || work(&mine, make, app, Idle::new(idle), core, time))
+        .spawn(move || work(&mine, make, make_app, Idle::new(idle), core, time))
         .map_err(|e| format!("cannot start the worker: {e}"))?;
     let control = Control { shared, socket, hooks, asked: Vec::new(), links: Vec::new() };
     let (code, last) = control.run(&signals, options.limit);
@@ -148,7 +151,7 @@ pub fn run<D: 'static, A: FrameApp<D> + 'static>(
 fn work<D, A: FrameApp<D>>(
     shared: &Mailbox<A::Report>,
     make: MakeDevices<D>,
-    mut app: A,
+    make_app: MakeApp<A>,
     mut idle: Idle,
     core: Option<usize>,
     time: TimeBase,
@@ -159,11 +162,11 @@ fn work<D, A: FrameApp<D>>(
     {
         return Err(format!("cannot pin to core {core}: not in the set this process may use"));
     }
-    // The guard outlives the devices, which it was declared before.
-    let (mut devices, _guard) = {
-        let (devices, guard) = make()?;
-        (devices, guard)
-    };
+    // The last to be declared is the first to go: what the application holds belongs to the devices' pools, and
+    // they to what the guard keeps alive.
+    let (devices, _guard) = make()?;
+    let mut devices = devices;
+    let mut app = make_app();
     let clock = time.clock();
     let mut turns = 0u64;
     while !shared.shall_quit() {
@@ -188,9 +191,6 @@ fn work<D, A: FrameApp<D>>(
             Rest::Sleep(d) => thread::sleep(d),
         }
     }
-    // What the application holds belongs to the devices' pools.
-    drop(app);
-    drop(devices);
     Ok(())
 }
 

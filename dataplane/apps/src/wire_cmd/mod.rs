@@ -154,10 +154,11 @@ impl<'a> Wire<'a> {
             for (name, path) in [("--both", &args.both), (name, own)] {
                 let Some(path) = path else { continue };
                 apply_path(path, config).map_err(|problem| {
-                    Fault::usage(format!(
-                        "wire: {name}: {}",
-                        problem.to_string().replace('\n', " ")
-                    ))
+                    let text = problem.to_string();
+                    let mut lines = text.lines().map(str::trim);
+                    let fault =
+                        Fault::usage(format!("wire: {name}: {}", lines.next().unwrap_or_default()));
+                    lines.fold(fault, Fault::help)
                 })?;
             }
         }
@@ -269,9 +270,10 @@ impl Wire<'_> {
             }),
             show: Box::new(move |report| report::document(report, seed)),
         };
-        let pipe = pipe::Pipe::new(self.configs, args.seed);
+        let configs = self.configs;
+        let make_app = Box::new(move || pipe::Pipe::new(configs, seed));
         let outcome =
-            frames::run(&options, frames::devices_of(open), pipe, hooks).map_err(|why| {
+            frames::run(&options, frames::devices_of(open), make_app, hooks).map_err(|why| {
                 let code =
                     if why.contains("already running") { crate::fault::USAGE } else { FAILED };
                 Fault::new(code, why)

@@ -293,10 +293,7 @@ impl<F: Frame> Pipe<F> {
     }
 }
 
-impl<D: Device> FrameApp<D> for Pipe<D::Frame>
-where
-    D::Frame: Send,
-{
+impl<D: Device> FrameApp<D> for Pipe<D::Frame> {
     type Report = Report;
 
     fn turn(&mut self, now: Instant, devices: &mut [D]) -> Turn {
