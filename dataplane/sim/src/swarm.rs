@@ -104,7 +104,31 @@ impl Draw {
         let stall = dice
             .one_in(6)
             .then(|| (dice.one_in(2), dice.micros(1000, 2_000_000), dice.micros(1000, 1_000_000)));
-        Self { seed, ipv6: dice.one_in(2), forward, reverse, hosts, plan, outage, stall }
+        let ipv6 = dice.one_in(2);
+        let mut draw = Self { seed, ipv6, forward, reverse, hosts, plan, outage, stall };
+        draw.draw_marks();
+        draw
+    }
+
+    /// Who speaks ECN, and which queues mark. From dice of their own, so that worlds stay what they were in all
+    /// else.
+    fn draw_marks(&mut self) {
+        let mut dice = Dice(SeededRandom::new(self.seed ^ 0x6563_6E));
+        for host in &mut self.hosts {
+            let tcp = &mut host.params.tcp;
+            tcp.ecn = dice.of(&[0, 1, 1, 2]);
+            tcp.ecn_fallback = dice.one_in(2);
+            if dice.one_in(4) {
+                tcp.congestion = CongestionAlgorithm::Dctcp;
+                tcp.dctcp_shift_g = dice.range(0, 10) as u8;
+                tcp.dctcp_alpha_on_init = dice.range(0, 1024) as u16;
+            }
+        }
+        for link in [&mut self.forward, &mut self.reverse] {
+            if dice.one_in(2) {
+                link.ecn_mark = Some(Room::Packets(dice.magnitude(1, 200) as u32));
+            }
+        }
     }
 
     /// The world, ready to run, with the ledger of its transfer.

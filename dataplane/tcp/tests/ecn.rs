@@ -57,6 +57,19 @@ fn a_burst_of_several_kinds_has_an_acknowledgement_for_each() {
     t.expect_quiet();
 }
 
+/// RFC 9293 section 3.8.6: the window of such an acknowledgement takes nothing back of what was offered, 65535
+/// bytes from 1 on here, but for what its unit of 1024 rounds off.
+#[test]
+fn an_acknowledgement_of_an_earlier_state_leaves_the_edge_where_it_is() {
+    let mut t = dctcp();
+    // Buffers are short: the edge must not move on either.
+    t.world.rcv_room = 0;
+    t.peer_sends_in_burst(at_ms(10), seg().seq(1).len(1000).ecn(Ecn::Ect0));
+    t.peer_sends(at_ms(10), seg().seq(1001).len(1000).ecn(Ecn::Ce));
+    t.expect(at_ms(10), seg().ack(1001).wnd(63));
+    t.expect(at_ms(10), seg().ece().ack(2001));
+}
+
 /// What `TCP_CC_INFO` says: the estimate, the echo, and the window of data so far.
 #[test]
 fn dctcp_tells_its_state() {

@@ -364,9 +364,8 @@ impl Connection {
             }
             Action::EarlierAck { ack, marked } => {
                 plan.ack = ack;
-                // The right edge is the one of now.
-                let window = self.select_window(cx).saturating_add(hot.rcv_nxt.bytes_since(ack));
-                plan.wnd = hot.rcv_wscale.raw(window);
+                // The edge stays where it is: rounded once, as any other, it is not taken back.
+                plan.wnd = hot.rcv_wscale.raw(hot.rcv_adv.bytes_since(ack));
                 plan.options.sack.clear();
                 plan.flags = TcpFlags::ACK;
                 if marked {
