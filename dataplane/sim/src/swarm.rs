@@ -113,7 +113,7 @@ impl Draw {
     /// Who speaks ECN, and which queues mark. From dice of their own, so that worlds stay what they were in all
     /// else.
     fn draw_marks(&mut self) {
-        let mut dice = Dice(SeededRandom::new(self.seed ^ 0x6563_6E));
+        let mut dice = Dice(SeededRandom::new(self.seed ^ 0x65_636E));
         for host in &mut self.hosts {
             let tcp = &mut host.params.tcp;
             tcp.ecn = dice.of(&[0, 1, 1, 2]);
