@@ -58,6 +58,7 @@ fn the_profiles_differ_in_the_documented_rows_only() {
             "millrace.mtu_blackhole_rtos",
             "net.ipv4.tcp_notsent_lowat",
             "millrace.rehash_policy",
+            "millrace.require_timestamps",
             "net.ipv4.tcp_tw_reuse",
         ]
     );
@@ -143,6 +144,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         window_scaling,
         timestamps,
         timestamp_offset,
+        require_timestamps,
         sack,
         dsack,
         congestion,
@@ -194,7 +196,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
     }
     rows!(local_port_range ttl somaxconn icmp_ratelimit icmp_msgs_per_sec neighbor_reachable
         gso_max max_orphans rmem wmem rmem_max wmem_max moderate_rcvbuf autotuning rcvbuf_low_rtt app_win window_scaling timestamps
-        timestamp_offset sack dsack congestion initial_cwnd slow_start_after_idle rto_min rto_max
+        timestamp_offset require_timestamps sack dsack congestion initial_cwnd slow_start_after_idle rto_min rto_max
         rto_initial reordering max_reordering recovery ecn ecn_fallback dctcp_shift_g dctcp_alpha_on_init frto early_retrans retries1 retries2 orphan_retries syn_retries
         syn_linear_timeouts synack_retries abort_on_overflow fin_timeout time_wait tw_reuse
         user_timeout user_timeout_option user_timeout_limits tw_reuse_delay rfc1337 keepalive_time keepalive_interval keepalive_probes

@@ -406,7 +406,9 @@ impl Handshake {
         match seg.options.timestamps {
             // A peer that has begun anew may not use them; what continues a handshake does.
             None if seg.flags.syn() && !seg.flags.ack() => None,
-            None => Some(Step::Drop(DropReason::TcpTimestampMissing)),
+            None => {
+                cx.params.require_timestamps.then_some(Step::Drop(DropReason::TcpTimestampMissing))
+            }
             Some((ts_val, _)) if ts_before(ts_val, self.ts_recent) => {
                 cx.counters.paws_estab += 1;
                 self.owe_ack(cx);

@@ -94,6 +94,9 @@ pub struct TcpParams {
     pub timestamps: bool,
     /// `tcp_timestamps` is 1: a random offset per connection.
     pub timestamp_offset: bool,
+    /// `millrace.require_timestamps`: with timestamps in force, drop segments without them, as RFC 7323
+    /// section 3.2 says and Linux does not.
+    pub require_timestamps: bool,
     /// `tcp_sack`.
     pub sack: bool,
     /// `tcp_dsack`.
@@ -205,6 +208,7 @@ impl Default for TcpParams {
             window_scaling: true,
             timestamps: true,
             timestamp_offset: true,
+            require_timestamps: false,
             sack: true,
             dsack: true,
             congestion: CongestionAlgorithm::Cubic,

@@ -137,7 +137,8 @@ fn a_closed_window_is_watched_by_its_own_probes() {
 /// RFC 7323 section 3.2: probes carry timestamps, and so must their answers.
 #[test]
 fn probes_and_answers_carry_timestamps() {
-    let mut t = Conversation::with(|o, _| {
+    let mut t = Conversation::with(|o, p| {
+        p.require_timestamps = true;
         o.options.keepalive = true;
         o.ts_recent = Some(500);
     });

@@ -41,12 +41,24 @@ fn old_timestamps_are_refused_and_answered() {
 
 #[test]
 fn a_missing_timestamp_is_refused_but_not_on_a_reset() {
-    let mut t = with_timestamps();
+    let mut t = Conversation::with(|o, p| {
+        o.ts_recent = Some(5000);
+        p.require_timestamps = true;
+    });
     let d = t.peer_sends(at_ms(1), seg().seq(1).ack(1).len(10));
     assert_eq!(d, Disposition::Drop(DropReason::TcpTimestampMissing));
     t.expect_quiet();
     t.peer_sends(at_ms(2), seg().rst().seq(1).ack(1));
     assert_eq!(t.state(), tcp::State::Closed);
+}
+
+#[test]
+fn a_missing_timestamp_is_taken_where_it_is_not_required() {
+    let mut t = with_timestamps();
+    let d = t.peer_sends(at_ms(1), seg().seq(1).ack(1).len(10));
+    assert!(matches!(d, Disposition::Keep(_)), "{d:?}");
+    // What it does not say changes nothing.
+    t.expect(at_ms(1), seg().ack(11).ts(OURS + 1, 5000));
 }
 
 #[test]

@@ -1,9 +1,17 @@
 //! Opening and listening.
 
 use super::{I32_MAX, I32_MIN, U32_MAX, to_u8, to_u16, to_u32};
-use crate::knobs::{Knob, TextForm, Unit, Value};
+use crate::knobs::{Knob, Preset, TextForm, Unit, Value};
 
 pub(super) const ROWS: &[Knob] = &[
+    Knob::switch("millrace.require_timestamps", 0,
+        "Drop segments without timestamps on connections that use them, RFC 7323 section 3.2. On, a blind \
+         attacker has to guess a timestamp, too; off, as on Linux, peers behind boxes that strip options \
+         get through, without protection against wrapped numbers.")
+        .millrace(Preset::Int(1))
+        .new_connections()
+        .active(|p, v| p.tcp.require_timestamps = v.int() == 1,
+            |p| Value::Int(p.tcp.require_timestamps.into())),
     Knob::int("net.ipv4.tcp_timestamps", 0, 2, 1, Unit::None,
         "Timestamps, RFC 7323: 0 off, 1 on with a random offset per connection, 2 on without it. They \
          measure round trips during loss and protect wrapped sequence numbers. Off, connections above \

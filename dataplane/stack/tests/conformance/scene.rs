@@ -217,6 +217,8 @@ impl Hosts {
         let fits = |(r, h): &(bool, Host)| *r == rfc1337 && h.family == family;
         let Some(index) = self.0.iter().position(fits) else {
             let mut params = StackParams::default();
+            // To the letter of RFC 7323.
+            params.tcp.require_timestamps = true;
             params.tcp.rfc1337 = rfc1337;
             return Host::new(family, &Arc::new(params), start);
         };

@@ -236,7 +236,11 @@ impl Connection {
         }
         // RFC 7323 section 3.2: once negotiated, every segment but a reset carries timestamps.
         let Some((val, _)) = seg.options.timestamps else {
-            return Verdict::Drop(DropReason::TcpTimestampMissing);
+            return if cx.params.require_timestamps {
+                Verdict::Drop(DropReason::TcpTimestampMissing)
+            } else {
+                Verdict::Continue
+            };
         };
         let lag = hot.ts_recent.wrapping_sub(val).cast_signed();
         if lag <= 1 || self.ts_recent_expired(cx.now) {

@@ -496,6 +496,7 @@ fn timestamps_in_syn_received() {
         ("older on a RST", seg(R, 1, 0).ts(1, 0), "closed ResetByPeer", false),
     ] {
         let mut t = Talk::accept_ts();
+        t.w.params.require_timestamps = true;
         t.sent(0);
         assert_eq!(t.peer(10, &segment), expected, "{name}");
         assert_eq!(!t.sent(10).is_empty(), answered, "{name}");
