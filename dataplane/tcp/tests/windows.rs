@@ -201,6 +201,18 @@ fn a_fin_waits_for_the_peers_window() {
     t.expect(at_ms(3), seg().seq(257).len(0).fin());
 }
 
+/// There were no buffers when the handshake offered a window, and there are now: the answer to the peer's
+/// probe says so.
+#[test]
+fn a_window_that_was_closed_by_the_handshake_opens() {
+    let mut t = Conversation::with(|o, _| o.rcv_wnd = 0);
+    t.peer_sends(at_ms(300), seg().seq(0).ack(1));
+    assert!(t.info().rcv_wnd >= 2 * 1460, "{}", t.info().rcv_wnd);
+    t.expect(at_ms(300), seg().ack(1));
+    t.peer_sends(at_ms(301), seg().seq(1).len(1460));
+    t.expect(at_ms(301), seg().ack(1461));
+}
+
 #[test]
 fn an_old_acknowledgement_does_not_change_the_window() {
     let mut t = Conversation::established();

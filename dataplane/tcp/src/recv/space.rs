@@ -57,7 +57,9 @@ impl RecvSpace {
             rcvbuf,
             rmem_alloc: 0,
             window_clamp: clamp.unwrap_or(u32::MAX).min(wscale.window_max()),
-            rcv_ssthresh: rcv_wnd,
+            // The handshake may have had no buffers to offer. The window grows by what arrives, and into a
+            // window without room for a segment nothing would.
+            rcv_ssthresh: rcv_wnd.max(CLAMPED_SEGMENTS * advmss),
             scaling_ratio: SCALING_RATIO_DEFAULT,
         };
         space.settle_clamp(params.app_win, advmss);
