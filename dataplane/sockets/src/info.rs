@@ -197,6 +197,8 @@ impl LinuxTcpInfo {
             sndbuf_limited: long_micros(info.sndbuf_limited),
             delivered: info.delivered,
             delivered_ce: info.delivered_ce,
+            delivery_rate: info.delivery_rate,
+            delivery_rate_app_limited: info.delivery_rate_app_limited.into(),
             bytes_sent: info.bytes_sent,
             bytes_retrans: info.bytes_retrans,
             dsack_dups: info.dsack_dups,

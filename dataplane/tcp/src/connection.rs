@@ -280,13 +280,15 @@ impl Connection {
 
     /// The part that exists only while data flow.
     fn attach(&mut self, cx: &Cx<'_>) -> &mut Extension {
-        let Self { hot, warm, ext, extras: _ } = self;
+        let Self { hot, warm, ext, extras } = self;
         ext.get_or_insert_with(|| {
             let mut cc = CongestionControl::new(cx.params, warm.algorithm, warm.saved_cwnd);
             cc.restore_ssthresh(warm.saved_ssthresh);
             let window = hot.rcv_adv.bytes_since(hot.rcv_nxt);
+            let mut recovery = Recovery::new(hot.snd_una, cx.params.reordering);
+            recovery.log.rate.restore(extras.as_ref().and_then(|extras| extras.tally.rate));
             Box::new(Extension {
-                recovery: Recovery::new(hot.snd_una, cx.params.reordering),
+                recovery,
                 cc,
                 prr: Prr::default(),
                 dsacked_segs: 0,
@@ -316,6 +318,9 @@ impl Connection {
     /// Give the extension back; what must survive is kept.
     fn detach(&mut self, params: &TcpParams) {
         if let Some(ext) = self.ext.take() {
+            if let Some(extras) = &mut self.extras {
+                extras.tally.rate = ext.recovery.log.rate.last();
+            }
             self.warm.saved_rcvq_space = ext.autotune.space();
             self.warm.saved_ssthresh = ext.cc.ssthresh();
             // RFC 5681 section 4.1: after so long a pause the window starts again.

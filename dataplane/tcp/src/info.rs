@@ -95,6 +95,10 @@ pub struct TcpInfo {
     pub delivered: u32,
     /// Of them, those whose acknowledgement echoed a mark.
     pub delivered_ce: u32,
+    /// Bytes of payload per second as last measured; zero: not yet.
+    pub delivery_rate: u64,
+    /// The application had too little to send at that time, so the path may be faster.
+    pub delivery_rate_app_limited: bool,
     pub dsack_dups: u32,
     pub reord_seen: u32,
     pub rcv_ooopack: u32,

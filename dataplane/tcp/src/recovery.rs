@@ -9,6 +9,7 @@
 pub(crate) mod log;
 pub(crate) mod prr;
 pub(crate) mod rack;
+pub(crate) mod rate;
 
 use core::time::Duration;
 
@@ -741,6 +742,7 @@ mod tests {
                 start: self.nxt,
                 end,
                 sent: Instant::from_millis(1),
+                departure: rate::Departure::default(),
                 seg_size: SIZE as u16,
                 marks: Marks::default(),
             });

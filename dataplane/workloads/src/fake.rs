@@ -669,6 +669,8 @@ impl Io for FakeIo<'_> {
             data_segs_out: 0,
             delivered: 0,
             delivered_ce: 0,
+            delivery_rate: 0,
+            delivery_rate_app_limited: false,
             dsack_dups: 0,
             reord_seen: 0,
             rcv_ooopack: 0,

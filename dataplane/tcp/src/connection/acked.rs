@@ -85,6 +85,7 @@ impl Connection {
             ece: !old && self.hot.ecn.is_on() && seg.flags.intersects(TcpFlags::ECE),
         };
         let Some(ext) = &mut self.ext else { return };
+        ext.recovery.log.rate.sample(info.min_rtt);
         let change = ext.recovery.on_ack(&info, &outcome);
         self.apply(cx, &info, &change);
         self.after_ack_timers(cx, advanced || outcome.sacked > 0, sampled);

@@ -7,6 +7,7 @@ use core::time::Duration;
 use base::Instant;
 
 use super::{Connection, Flags};
+use crate::recovery::rate::RateSample;
 use crate::send::Quiet;
 use crate::{ConnOptions, Cx, SeqNum, TcpParams};
 
@@ -50,6 +51,8 @@ pub(super) struct Tally {
     pub(super) dsack_dups: u32,
     pub(super) reord_seen: u32,
     pub(super) rcv_ooopack: u32,
+    /// Kept from the extension: the rate of delivery.
+    pub(super) rate: Option<RateSample>,
     /// Retransmission timeouts since something was acknowledged.
     pub(super) retransmits: u8,
     pub(super) rto_recoveries: u16,
@@ -73,6 +76,7 @@ impl Tally {
             dsack_dups: 0,
             reord_seen: 0,
             rcv_ooopack: 0,
+            rate: None,
             retransmits: 0,
             rto_recoveries: 0,
             rto_time: Duration::ZERO,

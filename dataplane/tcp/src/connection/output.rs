@@ -15,6 +15,7 @@ use super::{Connection, Flags};
 use crate::cc::Controller;
 use crate::recovery::CaState;
 use crate::recovery::log::{Marks, RECORDS_NEW_DATA_MAX, Record};
+use crate::recovery::rate::Departure;
 use crate::segment::SACK_BLOCKS_MAX;
 use crate::send::{Deferral, Quiet, View};
 use crate::timers::Timer;
@@ -522,6 +523,7 @@ impl Connection {
             start: plan.seq,
             end,
             sent: now,
+            departure: Departure::default(),
             seg_size: u16::try_from(plan.seg_size).unwrap_or(u16::MAX),
             marks,
         });

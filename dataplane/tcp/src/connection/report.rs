@@ -67,6 +67,7 @@ impl Connection {
         let ext = self.ext.as_deref();
         let log = ext.map(|ext| &ext.recovery.log);
         let tally = self.extras.as_ref().map(|extras| extras.tally);
+        let rate = log.map_or_else(|| tally.and_then(|tally| tally.rate), |log| log.rate.last());
         let [busy_time, rwnd_limited, sndbuf_limited] =
             tally.map_or([Duration::ZERO; 3], |tally| tally.times(cx.now));
         TcpInfo {
@@ -139,6 +140,8 @@ impl Connection {
             data_segs_out: tally.map_or(0, |tally| tally.data_segs_out),
             delivered: tally.map_or(0, |tally| tally.delivered),
             delivered_ce: tally.map_or(0, |tally| tally.delivered_ce),
+            delivery_rate: rate.map_or(0, |rate| rate.per_second(u32::from(hot.snd_mss))),
+            delivery_rate_app_limited: rate.is_some_and(|rate| rate.app_limited),
             dsack_dups: tally.map_or(0, |tally| tally.dsack_dups),
             reord_seen: tally.map_or(0, |tally| tally.reord_seen),
             rcv_ooopack: tally.map_or(0, |tally| tally.rcv_ooopack),

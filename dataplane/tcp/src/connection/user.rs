@@ -34,12 +34,28 @@ impl Connection {
         self.check();
         if len > 0 {
             self.restart_after_idle(cx);
+            self.note_application_limited();
             self.enqueue(cx, len, more);
         }
         self.hot.flags.put(Flags::MORE, more);
         // What is to follow is decided when the connection is polled, which data to send is reason for.
         self.check();
         Ok(())
+    }
+
+    /// What was handed over before was not enough to fill the window: the rate at which it is delivered is the
+    /// application's.
+    fn note_application_limited(&mut self) {
+        let unsent = self.hot.write_seq.bytes_since(self.hot.snd_nxt);
+        let Some(ext) = self.ext.as_mut().filter(|_| unsent < u32::from(self.hot.snd_mss)) else {
+            return;
+        };
+        let in_flight = ext.recovery.in_flight();
+        if in_flight < ext.cc.cwnd()
+            && ext.recovery.log.lost_out() <= ext.recovery.log.retrans_out()
+        {
+            ext.recovery.log.rate.on_application_limited(in_flight);
+        }
     }
 
     /// RFC 5681 section 4.1: after a pause the window says nothing about the path any more.

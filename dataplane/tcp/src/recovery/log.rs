@@ -14,6 +14,7 @@ use core::time::Duration;
 
 use base::Instant;
 
+use super::rate::{DeliveryRate, Departure};
 use crate::timestamp::{ts_before, ts_val};
 use crate::{SeqNum, SeqRange};
 
@@ -76,6 +77,8 @@ pub(crate) struct Record {
     pub(crate) end: SeqNum,
     /// When it was sent last.
     pub(crate) sent: Instant,
+    /// What was delivered by then.
+    pub(crate) departure: Departure,
     /// Payload bytes of each segment but the last.
     pub(crate) seg_size: u16,
     pub(crate) marks: Marks,
@@ -226,6 +229,7 @@ impl AckOutcome {
 #[derive(Clone, Debug)]
 pub(crate) struct TransmitLog {
     records: VecDeque<Record>,
+    pub(crate) rate: DeliveryRate,
     /// Retransmissions in the order of their sending; those that no record bears out any more are
     /// passed over.
     resent: VecDeque<Resent>,
@@ -244,6 +248,7 @@ impl TransmitLog {
     pub(crate) fn new() -> Self {
         Self {
             records: VecDeque::new(),
+            rate: DeliveryRate::default(),
             resent: VecDeque::new(),
             packets_out: 0,
             sacked_out: 0,
@@ -297,7 +302,8 @@ impl TransmitLog {
     }
 
     /// Something was sent for the first time; it follows on what the log holds.
-    pub(crate) fn push(&mut self, record: Record) {
+    pub(crate) fn push(&mut self, mut record: Record) {
+        record.departure = self.rate.on_sent(record.sent, self.records.is_empty());
         debug_assert!(self.records.back().is_none_or(|last| last.end == record.start));
         debug_assert!(record.start.before(record.end));
         self.packets_out += record.segs();
@@ -338,6 +344,7 @@ impl TransmitLog {
         self.discount(segs, marks);
         if !marks.has(Marks::SACKED) {
             out.delivered += segs;
+            self.rate.on_delivered(segs, head.departure, head.sent, out.clues.now);
             let end = head.start.add(segs * u32::from(head.seg_size.max(1)));
             out.note_delivered(head, if segs == head.segs() { head.end } else { end }, true);
             if !marks.has(Marks::EVER_RETRANS)
@@ -434,6 +441,7 @@ impl TransmitLog {
         let Some(record) = self.records.get(index).copied() else { return };
         let segs = record.segs();
         let marks = record.marks;
+        self.rate.on_delivered(segs, record.departure, record.sent, out.clues.now);
         out.note_delivered(&record, record.end, false);
         out.retrans_acked |= marks.has(Marks::EVER_RETRANS);
         if !marks.has(Marks::EVER_RETRANS) {
@@ -692,6 +700,7 @@ impl TransmitLog {
         }
         let Some(record) = self.records.get_mut(index) else { return };
         record.sent = now;
+        record.departure = self.rate.on_sent(now, false);
         let (end, marks) = (record.end, record.marks);
         self.set_marks(index, marks.with(Marks::RETRANS.with(Marks::EVER_RETRANS)));
         match self.resent.back_mut() {

@@ -16,6 +16,7 @@ fn record(start: u32, len: u32, size: u16, ms: u64) -> Record {
         start: seq(start),
         end: seq(start.wrapping_add(len)),
         sent: at(ms),
+        departure: Departure::default(),
         seg_size: size,
         marks: Marks::default(),
     }
