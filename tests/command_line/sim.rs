@@ -172,3 +172,41 @@ fn pictures_and_captures_are_written() {
     let out = sim(&[good.path(), "--plot", "/no/such/folder/x.svg"]);
     assert_eq!(out.status.code(), Some(1), "{}", said(&out));
 }
+
+fn swarm(args: &[&str]) -> Output {
+    Command::new(binary("millrace")).args(["sim", "swarm"]).args(args).output().expect("it starts")
+}
+
+#[test]
+fn a_swarm_is_the_same_for_any_number_of_jobs_and_tells_how_to_replay() {
+    let document = |jobs: &str| -> Value {
+        let out = swarm(&["--seeds", "6", "--first", "40", "--jobs", jobs, "--json"]);
+        assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+        serde_json::from_slice(&out.stdout).expect("a document")
+    };
+    let one = document("1");
+    assert_eq!((&one["schema"], &one["worlds"]), (&"millrace-swarm/1".into(), &6.into()));
+    assert_eq!(one, document("3"));
+
+    let out = swarm(&["--seeds", "3", "--first", "1", "--sabotage", "stray-reset"]);
+    assert_eq!(out.status.code(), Some(1));
+    let line = said(&out).lines().find(|l| l.starts_with("FAIL  replay: ")).map(str::to_owned);
+    let line = line.unwrap_or_else(|| panic!("{}", said(&out)));
+    let words: Vec<&str> = line.split(' ').skip_while(|word| *word != "swarm").skip(1).collect();
+    let again = swarm(&words);
+    assert_eq!(again.status.code(), Some(1), "{line}");
+    assert!(said(&again).contains("the client is sabotaged: stray-reset"), "{}", said(&again));
+
+    let pcap = Scratch::new("swarm.pcap");
+    let out = swarm(&["--seed", "3", "--pcap", pcap.path()]);
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert!(said(&out).contains("seed 3: all oracles hold, trace "));
+    assert!(std::fs::metadata(&pcap.0).is_ok_and(|m| m.len() > 100));
+}
+
+#[test]
+fn a_swarm_names_its_faults() {
+    let out = swarm(&["--sabotage", "gremlins"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(said(&out).contains("there are: wrong-byte, wrong-number,"), "{}", said(&out));
+}

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::mem::{MemConfig, MemDevice};
+use base::mem::{MemConfig, MemDevice, MemFrame};
 use base::{
     Buffers, Device, Frame, Instant, Offloads, PORTS_MAX, PortId, RX_BURST_FRAMES, SeededRandom,
     WorkerId,
@@ -16,6 +16,7 @@ use stack::{
 };
 
 use crate::nic;
+use crate::sabotage::{Sabotage, Saboteur};
 
 /// Frames that wait for a host's turn; more are dropped as a card with a full ring would.
 pub const RX_RING_FRAMES: usize = 1024;
@@ -60,6 +61,8 @@ pub struct HostConfig {
     pub params: StackParams,
     /// Bounds of tables.
     pub limits: Limits,
+    /// A deliberate fault, for tests of the oracles.
+    pub sabotage: Option<Sabotage>,
 }
 
 impl HostConfig {
@@ -77,6 +80,7 @@ impl HostConfig {
             offloads: Offloads { multi_segment: true, ..Offloads::default() },
             params: Knobs::new(profile).to_params(0),
             limits: Limits::default(),
+            sabotage: None,
         }
     }
 }
@@ -102,6 +106,9 @@ pub struct Host {
     header_buffers: usize,
     /// Frames that found the ring or the pool empty-handed.
     rx_missed: u64,
+    saboteur: Option<Saboteur>,
+    /// What it has kept.
+    kept: Vec<MemFrame>,
     turns: u64,
     last_turn: Turn,
     /// Has something to do now.
@@ -187,6 +194,8 @@ impl Host {
             stopped: false,
             header_buffers,
             rx_missed: 0,
+            saboteur: config.sabotage.map(Saboteur::new),
+            kept: Vec::new(),
             turns: 0,
             last_turn: Turn::default(),
             runnable: true,
@@ -291,7 +300,7 @@ impl Host {
         let Self { stack, commands, published, snapshot, exit, checksum_trap, stopped, .. } = self;
         let mut to_self = VecDeque::new();
         let mut source = core::iter::from_fn(|| commands.pop_front());
-        let turn = stack.turn(now, &mut source, &mut |out| {
+        let mut turn = stack.turn(now, &mut source, &mut |out| {
             match out {
                 Outgoing::Publish(message) if published.len() >= PUBLISHED_MAX => {
                     return Err(Outgoing::Publish(message));
@@ -316,6 +325,10 @@ impl Host {
                 sent.extend(nic::egress(&frame).into_iter().map(|bytes| (card, bytes)));
             }
         }
+        if let Some(saboteur) = &mut self.saboteur {
+            saboteur.turn(now, &mut turn);
+            sent.iter_mut().for_each(|(_, bytes)| saboteur.frame(bytes));
+        }
         self.turns += 1;
         self.last_turn = turn;
         self.runnable = turn.pending || !self.inbox.is_empty() || !self.commands.is_empty();
@@ -334,6 +347,12 @@ impl Host {
                 self.rx_missed += 1;
                 return;
             }
+        }
+        if let Some(saboteur) = &mut self.saboteur
+            && saboteur.keeps_buffer()
+        {
+            self.kept.push(frame);
+            return;
         }
         frame.set_rx_meta(nic::ingress(bytes, &self.offloads));
         device.deliver_frame(frame);

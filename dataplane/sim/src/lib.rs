@@ -29,6 +29,7 @@ pub mod nic;
 pub mod oracle;
 pub mod record;
 pub mod router;
+pub mod sabotage;
 pub mod scenario;
 pub mod swarm;
 pub mod world;

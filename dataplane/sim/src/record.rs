@@ -72,6 +72,8 @@ pub(crate) struct Recorder {
     hash: TraceHash,
     frames: u64,
     last: VecDeque<Line>,
+    /// Lines are not forgotten.
+    keeps_all: bool,
     pcap: Option<Pcap>,
 }
 
@@ -99,6 +101,7 @@ impl Recorder {
         // The oldest line's buffer is used again.
         let mut kept = Vec::new();
         if self.last.len() == LAST_FRAMES
+            && !self.keeps_all
             && let Some(line) = self.last.pop_front()
         {
             kept = line.bytes;
@@ -118,6 +121,10 @@ impl Recorder {
     /// Frames offered to links so far, and the hash over them with their fates.
     pub(crate) fn summary(&self) -> (u64, TraceHash) {
         (self.frames, self.hash)
+    }
+
+    pub(crate) const fn keep_all_lines(&mut self) {
+        self.keeps_all = true;
     }
 
     pub(crate) fn capture(&mut self) {

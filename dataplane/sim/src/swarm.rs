@@ -9,12 +9,14 @@ use core::time::Duration;
 use base::{Instant, Offloads, Random, Rate, SeededRandom};
 use config::Profile;
 use stack::StackParams;
+use tcp::Autotuning;
 use tcp::params::CongestionAlgorithm;
 
 use crate::host::HostConfig;
 use crate::integrity::{self, Ending, PORT, Plan, SharedLedger};
-use crate::link::{LinkConfig, Loss, Reorder, Room, Share};
+use crate::link::{LinkConfig, Loss, Policer, Reorder, Room, Share};
 use crate::oracle::{Failure, Violation};
+use crate::sabotage::Sabotage;
 use crate::world::{HostId, LinkId, Way, World};
 
 /// Faults stop at this time if the transfer has not ended before. TCP gives up only after minutes,
@@ -47,6 +49,48 @@ pub struct Draw {
     pub outage: Option<(Duration, Duration)>,
     /// A host (the client, if true) does not run, at which time and for how long.
     pub stall: Option<(bool, Duration, Duration)>,
+    /// A deliberate fault of the client.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// How closely a world is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Run it twice: the traces must be the same.
+    Twice,
+    /// Keep a line for each frame.
+    Trace,
+    /// The same, and the frames themselves.
+    Capture,
+}
+
+/// What was seen of a world.
+#[derive(Clone, Debug, Default)]
+pub struct Witness {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// Connections.
+    pub flows: u32,
+    /// How long it lasted, virtual seconds.
+    pub seconds: f64,
+    /// Hash of its trace, hexadecimal.
+    pub trace: String,
+    /// Which oracle has found something.
+    pub oracle: Option<&'static str>,
+    /// What, with the last frames.
+    pub failure: Option<String>,
+    /// A line for each frame, with [`Watch::Trace`].
+    pub lines: Option<Vec<String>>,
+    /// A file in pcap format, with [`Watch::Capture`].
+    pub pcap: Option<Vec<u8>>,
+}
+
+impl Witness {
+    /// Of a world in which an invariant broke.
+    pub fn panicked(seed: u64, what: &str) -> Self {
+        let failure = Some(format!("seed {seed}: an invariant is broken: {what}"));
+        Self { seed, oracle: Some("invariant"), failure, ..Self::default() }
+    }
 }
 
 /// A generator with words for choices.
@@ -105,8 +149,10 @@ impl Draw {
             .one_in(6)
             .then(|| (dice.one_in(2), dice.micros(1000, 2_000_000), dice.micros(1000, 1_000_000)));
         let ipv6 = dice.one_in(2);
-        let mut draw = Self { seed, ipv6, forward, reverse, hosts, plan, outage, stall };
+        let sabotage = None;
+        let mut draw = Self { seed, ipv6, forward, reverse, hosts, plan, outage, stall, sabotage };
         draw.draw_marks();
+        draw.draw_variants();
         draw
     }
 
@@ -131,6 +177,73 @@ impl Draw {
         }
     }
 
+    /// Knobs of the receiver and of recovery, and policers; likewise.
+    fn draw_variants(&mut self) {
+        let mut dice = Dice(SeededRandom::new(self.seed ^ 0x006C_6174_6572));
+        for link in [&mut self.forward, &mut self.reverse] {
+            if dice.one_in(8) && link.rate != Rate::UNLIMITED {
+                let burst = dice.magnitude(20_000, 1 << 20);
+                link.policer = Some(Policer { rate: link.rate, burst });
+            }
+        }
+        for host in &mut self.hosts {
+            let tcp = &mut host.params.tcp;
+            if dice.one_in(3) {
+                tcp.autotuning = dice.of(&[Autotuning::Legacy, Autotuning::Smooth]);
+            }
+            if dice.one_in(3) {
+                tcp.recovery = dice.range(0, 7) as u8;
+                tcp.frto = dice.of(&[0, 2]);
+                tcp.early_retrans = dice.of(&[0, 3]);
+                tcp.reordering = dice.of(&[1, 3, 30]);
+            }
+        }
+    }
+
+    /// The same world with a deliberate fault.
+    pub fn sabotaged(self, sabotage: Option<Sabotage>) -> Self {
+        Self { sabotage, ..self }
+    }
+
+    /// Run it with all oracles.
+    pub fn witness(&self, watch: Watch) -> Witness {
+        let (mut world, ledger) = self.build();
+        if watch != Watch::Twice {
+            world.keep_all_lines();
+        }
+        if watch == Watch::Capture {
+            world.capture();
+        }
+        let failure = self.run(&mut world, &ledger).err();
+        let trace = format!("{:016x}", world.trace_hash().value());
+        let mut witness = Witness {
+            seed: self.seed,
+            flows: self.plan.flows,
+            seconds: world.now().since(Instant::ZERO).as_secs_f64(),
+            oracle: failure.as_ref().map(|f| f.violation.oracle()),
+            lines: (watch != Watch::Twice).then(|| world.last_frames()),
+            pcap: world.pcap().map(<[u8]>::to_vec),
+            failure: failure.map(|f| match watch {
+                // All lines are there already.
+                Watch::Trace | Watch::Capture => f.without_frames().to_string(),
+                Watch::Twice => f.to_string(),
+            }),
+            trace,
+        };
+        if watch == Watch::Twice && witness.failure.is_none() {
+            let (mut again, ledger) = self.build();
+            let _ = self.run(&mut again, &ledger);
+            let trace = format!("{:016x}", again.trace_hash().value());
+            if trace != witness.trace {
+                let (seed, first) = (self.seed, &witness.trace);
+                witness.failure =
+                    Some(format!("seed {seed}: two runs differ: {first} and {trace}"));
+                witness.oracle = Some("determinism");
+            }
+        }
+        witness
+    }
+
     /// The world, ready to run, with the ledger of its transfer.
     pub fn build(&self) -> (World, SharedLedger) {
         let mut world = World::new(self.seed);
@@ -141,7 +254,8 @@ impl Draw {
         };
         let (client, server, ledger) = integrity::pair(server, self.plan);
         let [a, b] = &self.hosts;
-        let a = world.add_host(a.clone(), client);
+        let a = HostConfig { sabotage: self.sabotage, ..a.clone() };
+        let a = world.add_host(a, client);
         let b = world.add_host(b.clone(), server);
         let link = world.connect_ways(a, b, self.forward, self.reverse);
         self.time_line(&mut world, [a, b], link);
@@ -317,7 +431,7 @@ fn bytes_within(plan: &Plan, time: Duration) -> u64 {
 
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, ipv6, forward, reverse, hosts, plan, outage, stall } = self;
+        let Self { seed, ipv6, forward, reverse, hosts, plan, outage, stall, sabotage } = self;
         writeln!(f, "world {seed}, {}", if *ipv6 { "IPv6" } else { "IPv4" })?;
         for (way, link) in Way::BOTH.iter().zip([forward, reverse]) {
             writeln!(f, "  {way:?} {link:?}")?;
@@ -329,6 +443,7 @@ impl fmt::Display for Draw {
             writeln!(f, "    {params:?}")?;
         }
         writeln!(f, "  {plan:?}")?;
-        write!(f, "  outage {outage:?}, stall {stall:?}")
+        write!(f, "  outage {outage:?}, stall {stall:?}")?;
+        sabotage.map_or(Ok(()), |fault| write!(f, "\n  the client is sabotaged: {fault}"))
     }
 }

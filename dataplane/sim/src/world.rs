@@ -403,6 +403,11 @@ impl World {
         self.recorder.capture();
     }
 
+    /// Keep a line for each frame from now on, and not only for the last ones.
+    pub fn keep_all_lines(&mut self) {
+        self.recorder.keep_all_lines();
+    }
+
     /// What was captured: a file in pcap format.
     pub fn pcap(&self) -> Option<&[u8]> {
         self.recorder.pcap()
@@ -413,7 +418,7 @@ impl World {
         self.recorder.summary().1
     }
 
-    /// The last frames, a line each.
+    /// The last frames, or all of them if they were kept, a line each.
     pub fn last_frames(&self) -> Vec<String> {
         self.recorder.lines(&|link| {
             let [a, b] = self.links[link].ends;

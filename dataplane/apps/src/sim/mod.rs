@@ -4,6 +4,7 @@ mod json;
 mod plot;
 mod progress;
 mod run;
+mod swarm;
 mod text;
 
 use clap::{Args, Subcommand};
@@ -20,10 +21,12 @@ pub(crate) struct SimArgs {
 #[derive(Subcommand, Debug)]
 enum SimCommand {
     Run(run::RunArgs),
+    Swarm(swarm::SwarmArgs),
 }
 
 pub(crate) fn run(args: &SimArgs) -> Outcome {
     match &args.command {
         SimCommand::Run(args) => run::run(args),
+        SimCommand::Swarm(args) => swarm::run(args),
     }
 }

@@ -65,6 +65,22 @@ pub enum Violation {
     },
 }
 
+impl Violation {
+    /// The oracle that has found it.
+    pub const fn oracle(&self) -> &'static str {
+        match self {
+            Self::Livelock { .. } => "livelock",
+            Self::Steps { .. } => "steps",
+            Self::Liveness { .. } => "liveness",
+            Self::LostTimer { .. } => "lost timer",
+            Self::Leak { .. } => "leak",
+            Self::WindowShrunk { .. } => "window shrunk",
+            Self::WindowExceeded { .. } => "window exceeded",
+            Self::Integrity { .. } => "integrity",
+        }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -98,6 +114,13 @@ pub struct Failure {
     pub world: Vec<String>,
     /// The last frames, a line each, oldest first.
     pub frames: Vec<String>,
+}
+
+impl Failure {
+    /// Where the frames are shown anyway.
+    pub fn without_frames(self) -> Self {
+        Self { frames: Vec::new(), ..self }
+    }
 }
 
 impl fmt::Display for Failure {
