@@ -185,6 +185,8 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         min_snd_mss,
         min_tso_segs,
         tso_rtt_log,
+        pacing_ss_ratio,
+        pacing_ca_ratio,
         tso_win_divisor,
         delack_max,
         delack_min,
@@ -200,7 +202,7 @@ fn fields(params: &StackParams) -> Vec<(&'static str, String)> {
         rto_initial reordering max_reordering recovery ecn ecn_fallback dctcp_shift_g dctcp_alpha_on_init frto early_retrans retries1 retries2 orphan_retries syn_retries
         syn_linear_timeouts synack_retries abort_on_overflow fin_timeout time_wait tw_reuse
         user_timeout user_timeout_option user_timeout_limits tw_reuse_delay rfc1337 keepalive_time keepalive_interval keepalive_probes
-        invalid_ratelimit challenge_ack_limit min_snd_mss min_tso_segs tso_rtt_log tso_win_divisor delack_max
+        invalid_ratelimit challenge_ack_limit min_snd_mss min_tso_segs tso_rtt_log pacing_ss_ratio pacing_ca_ratio tso_win_divisor delack_max
         delack_min notsent_lowat)
 }
 

@@ -182,6 +182,10 @@ pub struct TcpParams {
     /// `tcp_tso_rtt_log`: what a super-segment may hold is added to its size on the shortest paths, and
     /// half as much for each `2^n` us that the least round trip is longer; 0 adds nothing.
     pub tso_rtt_log: u8,
+    /// `tcp_pacing_ss_ratio`: rate of a flow in slow start as a share of `cwnd / srtt`, percent.
+    pub pacing_ss_ratio: u16,
+    /// `tcp_pacing_ca_ratio`: the same otherwise.
+    pub pacing_ca_ratio: u16,
     /// `tcp_tso_win_divisor`.
     pub tso_win_divisor: u32,
     /// Longest delay of an acknowledgement: 200 ms; RFC 9293 allows 500 ms.
@@ -249,6 +253,8 @@ impl Default for TcpParams {
             min_snd_mss: 48,
             min_tso_segs: 2,
             tso_rtt_log: 9,
+            pacing_ss_ratio: 200,
+            pacing_ca_ratio: 120,
             tso_win_divisor: 3,
             delack_max: Duration::from_millis(200),
             delack_min: Duration::from_millis(40),

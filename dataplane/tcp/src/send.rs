@@ -132,12 +132,6 @@ impl Deferral {
     }
 }
 
-/// Share of `cwnd / srtt` at which a window below half of the threshold is thought to leave, percent:
-/// it may double within a round trip.
-const SLOW_START_PERCENT: u64 = 200;
-/// The same for any other window.
-const AVOIDANCE_PERCENT: u64 = 120;
-
 /// What the size of a super-segment depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
@@ -168,11 +162,15 @@ impl Flight {
         if halvings == 0 {
             return whole.max(1);
         }
-        let percent =
-            if self.cwnd < self.ssthresh / 2 { SLOW_START_PERCENT } else { AVOIDANCE_PERCENT };
+        // A window below half of the threshold may double within a round trip.
+        let percent = if self.cwnd < self.ssthresh / 2 {
+            params.pacing_ss_ratio
+        } else {
+            params.pacing_ca_ratio
+        };
         let window = u64::from(self.cwnd.max(self.packets_out)) * u64::from(self.mss);
         // Bytes per second, of which 1024 parts make one: no window is so large that this overflows.
-        let rate = window.saturating_mul(percent * 10_000) / u64::from(srtt_us.max(1));
+        let rate = window.saturating_mul(u64::from(percent) * 10_000) / u64::from(srtt_us.max(1));
         let bytes = (rate >> 10) + u64::from(self.gso_max.checked_shr(halvings).unwrap_or(0));
         let segs = u32::try_from(bytes / u64::from(self.mss.max(1))).unwrap_or(u32::MAX);
         segs.max(params.min_tso_segs.into()).min(whole).max(1)
@@ -242,6 +240,13 @@ mod tests {
         let rate_only = TcpParams { tso_rtt_log: 0, ..TcpParams::default() };
         let close = Flight { srtt_us: Some(511), min_rtt_us: Some(511), ..base };
         assert_eq!(close.burst(&rate_only), 38, "20 kB in 511 us");
+        let grown = Flight { cwnd: 1000, ssthresh: 1000, ..base };
+        let ratios =
+            TcpParams { pacing_ss_ratio: 100, pacing_ca_ratio: 300, ..TcpParams::default() };
+        assert_eq!(Flight { ssthresh: u32::MAX, ..grown }.burst(&ratios), 9, "10 MB/s");
+        assert_eq!(grown.burst(&ratios), 29, "30 MB/s");
+        let none = TcpParams { pacing_ss_ratio: 0, pacing_ca_ratio: 0, ..TcpParams::default() };
+        assert_eq!(grown.burst(&none), 2, "no rate leaves the floor");
         // Anything that a peer can bring about.
         let wild = Flight {
             mss: 0,

@@ -64,10 +64,18 @@ pub(super) const ROWS: &[Knob] = &[
         .active(|p, v| p.tcp.tso_rtt_log = to_u8(v.int()),
             |p| Value::Int(p.tcp.tso_rtt_log.into())),
     Knob::int("net.ipv4.tcp_pacing_ss_ratio", 0, 1000, 200, Unit::Percent,
-        "Pacing rate in slow start as a share of cwnd / srtt. 200 leaves room for doubling; below 100 \
-         slow start cannot grow; very large values are no pacing."),
+        "Rate in slow start as a share of cwnd / srtt. It sizes super-segments so that each holds a \
+         millisecond's worth; transmission itself is not paced. 200 leaves room for doubling; low values make \
+         more and smaller plans; very large ones make whole ones.")
+        .new_connections()
+        .active(|p, v| p.tcp.pacing_ss_ratio = to_u16(v.int()),
+            |p| Value::Int(p.tcp.pacing_ss_ratio.into())),
     Knob::int("net.ipv4.tcp_pacing_ca_ratio", 0, 1000, 120, Unit::Percent,
-        "Pacing rate otherwise, as a share of cwnd / srtt. Below 100 the window is never filled."),
+        "The same rate otherwise, as a share of cwnd / srtt. Low values make more and smaller super-segments, \
+         high ones bursts.")
+        .new_connections()
+        .active(|p, v| p.tcp.pacing_ca_ratio = to_u16(v.int()),
+            |p| Value::Int(p.tcp.pacing_ca_ratio.into())),
     Knob::switch("net.ipv4.tcp_slow_start_after_idle", 1,
         "After an idle time of one RTO the congestion window falls back, RFC 2861. On protects paths whose \
          state has changed meanwhile; off helps applications that send in bursts on private paths.")
