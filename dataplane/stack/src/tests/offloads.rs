@@ -147,7 +147,9 @@ impl World {
                         *left -= u32::from(mark(&mut bytes, *left == 1));
                         *left = if *left == 0 { MARKED } else { *left };
                     }
-                    if self.random.below(1000) < self.natures[from].corrupt {
+                    // An answer of ARP has no checksum: a changed one would be believed for minutes.
+                    let is_arp = bytes.get(12..14) == Some(&[8, 6]);
+                    if !is_arp && self.random.below(1000) < self.natures[from].corrupt {
                         let at = self.random.below(bytes.len() as u32) as usize;
                         bytes[at] ^= 1 << self.random.below(8);
                     }
