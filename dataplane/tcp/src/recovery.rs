@@ -624,6 +624,8 @@ impl Recovery {
     fn undo(&mut self, why: Undo, unmark: bool, change: &mut Change) {
         if unmark {
             self.log.unmark_lost();
+            // What is not lost after all has to be judged again: some of it may be.
+            self.lost_mark = self.log.head().map_or(self.lost_mark, |head| head.start);
         }
         self.undo_marker = None;
         self.rack.look_again();
@@ -861,6 +863,19 @@ mod tests {
         assert_eq!((change.undo, change.exit), (Some(Undo::SpuriousRto), Some(CaState::Loss)));
         assert_eq!(flow.recovery.log.lost_out(), 0);
         assert_eq!(flow.recovery.ca_state(), CaState::Open);
+    }
+
+    #[test]
+    fn what_an_undo_takes_back_is_judged_again() {
+        let mut f = Flow::new(true);
+        f.send(4);
+        f.recovery.on_timeout(Instant::from_millis(300), (f.una, f.nxt), 3, true, true);
+        assert_eq!(f.recovery.log.lost_out(), 4);
+        f.recovery.undo(Undo::SpuriousRto, true, &mut Change::default());
+        assert_eq!(f.recovery.log.lost_out(), 0);
+        let Recovery { log, lost_mark, .. } = &mut f.recovery;
+        let found = log.detect(lost_mark, |_, _| log::Judgement::Lost);
+        assert_eq!(found.lost, 4, "lost after all, and not only by the next timeout");
     }
 
     #[test]
